@@ -1,0 +1,51 @@
+# Two commands on a fresh machine:  make demo   and   make test
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+JOBS   ?= 2
+
+.PHONY: help install demo test lint types doctest unit format bench clean
+
+help:
+	@echo "make demo     install into $(VENV) and run the example"
+	@echo "make test     install into $(VENV) and run every check (lint, types, doctests, tests)"
+	@echo "make bench    print the speed ratios of benchmarks/"
+	@echo "make format   rewrite the sources with ruff"
+	@echo "make clean    remove $(VENV) and all caches"
+
+# The stamp is newer than the files that decide what is installed, so a second run installs nothing.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	@touch $@
+
+install: $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/python -m pyro_pivid.demo
+
+test: lint types doctest unit
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+doctest: $(STAMP)
+	$(BIN)/python -m pytest --doctest-modules pyro_pivid --doctest-glob='README.md' README.md -q
+
+unit: $(STAMP)
+	$(BIN)/python -m pytest tests -q -n $(JOBS)
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

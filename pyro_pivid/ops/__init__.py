@@ -1,0 +1,1 @@
+"""Pure tensor mathematics of orders and graphs; nothing here needs Pyro."""
