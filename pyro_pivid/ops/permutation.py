@@ -1,7 +1,7 @@
 """Orders of nodes as indices, ranks and permutation matrices, and the mask of links an order allows.
 
 One convention everywhere: ``order[..., k]`` is the node at position ``k`` and ``order[..., 0]`` is the first cause;
-``permutation[..., k, order[k]] = 1``; ``mask[..., i, j] = 1`` iff ``i`` comes before ``j``, that is, ``i → j`` is allowed.
+``permutation[..., k, order[k]] = 1``; ``mask[..., i, j] = 1`` iff ``i`` comes before ``j``, so that i → j is allowed.
 """
 
 from __future__ import annotations
@@ -119,7 +119,9 @@ def precedence_mask(order: Tensor, *, hard: bool | None = None) -> Tensor:
     return _HardPrecedenceMask.apply(order) if hard else _dense_precedence_mask(order)
 
 
-def soft_sort(scores: Tensor, temperature: Tensor | float, *, power: float = 1.0, order: Tensor | None = None) -> Tensor:
+def soft_sort(
+    scores: Tensor, temperature: Tensor | float, *, power: float = 1.0, order: Tensor | None = None
+) -> Tensor:
     r"""A continuous relaxation of the matrix that sorts ``scores`` in descending order (SoftSort).
 
     .. math:: P_{kj} = \operatorname{softmax}_j\bigl(-|s_{[k]} - s_j|^p / \tau\bigr),
