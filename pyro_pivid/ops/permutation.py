@@ -77,6 +77,27 @@ def reverse_order(order: Tensor) -> Tensor:
     return order.flip(-1)
 
 
+def all_orders(num_nodes: int, device: torch.device | str | None = None) -> Tensor:
+    """All ``D!`` orders of ``D`` nodes in lexicographic order, a long tensor of shape ``(D!, D)``; at most 10 nodes.
+
+    >>> all_orders(3)[:2]
+    tensor([[0, 1, 2],
+            [0, 2, 1]])
+    """
+    if not 1 <= num_nodes <= 10:
+        raise ValueError(
+            f"Expected 1 to 10 nodes to enumerate their orders, but got {num_nodes}, which has {num_nodes}! orders. "
+            "Draw orders from `PlackettLuce` instead."
+        )
+    orders = torch.zeros(1, 0, dtype=torch.long, device=device)
+    for size in range(1, num_nodes + 1):
+        # A first node in front of each order of the others, whose labels make room for it.
+        first = torch.arange(size, device=device).repeat_interleave(len(orders)).unsqueeze(-1)
+        rest = orders.repeat(size, 1)
+        orders = torch.cat([first, rest + (rest >= first)], -1)
+    return orders
+
+
 def is_permutation_matrix(matrix: Tensor) -> Tensor:
     """Whether each matrix of a batch holds exact zeros and ones, one 1 in each row and each column.
 

@@ -1,0 +1,40 @@
+"""Exact KL divergences, found by ``torch.distributions.kl_divergence`` and so by Pyro's ``TraceMeanField_ELBO``.
+
+A pair that has no exact answer raises NotImplementedError, on which ``TraceMeanField_ELBO`` goes back to sampling.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.distributions import kl_divergence, register_kl
+
+from pyro_pivid.distributions._prefix_sets import plackett_luce_kl
+from pyro_pivid.distributions.masked_edges import MaskedEdges
+from pyro_pivid.distributions.plackett_luce import PlackettLuce
+from pyro_pivid.distributions.plackett_luce_matrix import PlackettLuceMatrix
+
+
+@register_kl(PlackettLuce, PlackettLuce)
+def _kl_plackett_luce(q: PlackettLuce, p: PlackettLuce) -> Tensor:
+    return plackett_luce_kl(q.logits, p.logits)
+
+
+@register_kl(PlackettLuceMatrix, PlackettLuceMatrix)  # RelaxedPlackettLuce too, which is one
+def _kl_plackett_luce_matrix(q: PlackettLuceMatrix, p: PlackettLuceMatrix) -> Tensor:
+    if not (getattr(q, "hard", True) and getattr(p, "hard", True)):
+        raise NotImplementedError(
+            "Expected hard permutation matrices, but got RelaxedPlackettLuce with hard=False, whose relaxed values "
+            "have no closed density. Pass hard=True."
+        )
+    return plackett_luce_kl(q.logits, p.logits)
+
+
+@register_kl(MaskedEdges, MaskedEdges)
+def _kl_masked_edges(q: MaskedEdges, p: MaskedEdges) -> Tensor:
+    link_kl = kl_divergence(q.base, p.base)
+    # The gradient with respect to the mask needs forbidden links too; only what is not finite there must not spread.
+    link_kl = torch.where(q.allowed | torch.isfinite(link_kl), link_kl, 0.0)
+    other_order = (q.allowed != p.allowed).flatten(-2).any(-1)
+    # Under two different orders each law has links that are exactly zero under the other.
+    return torch.where(other_order, torch.inf, (link_kl * q.edge_mask).sum((-1, -2)))
