@@ -38,7 +38,7 @@ doctest: $(STAMP)
 	$(BIN)/python -m pytest --doctest-modules pyro_pivid --doctest-glob='README.md' README.md -q
 
 unit: $(STAMP)
-	$(BIN)/python -m pytest tests -q -n $(JOBS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests -q -n $(JOBS)
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

@@ -7,8 +7,8 @@ first cause.
 
 from importlib.metadata import version
 
-from pyro_pivid import distributions, ops
+from pyro_pivid import datasets, distributions, metrics, ops, table
 
 __version__ = version("pyro-pivid")
 
-__all__ = ["__version__", "distributions", "ops"]
+__all__ = ["__version__", "datasets", "distributions", "metrics", "ops", "table"]

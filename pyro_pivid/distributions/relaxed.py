@@ -67,7 +67,8 @@ class RelaxedPlackettLuce(PlackettLuceMatrix):
         validate_args: bool | None = None,
     ) -> None:
         check_node_vector("logits", logits)
-        temperature = torch.as_tensor(temperature, dtype=logits.dtype, device=logits.device)
+        if not isinstance(temperature, Tensor):
+            temperature = torch.full((), temperature, dtype=logits.dtype, device=logits.device)
         if wants_validation(validate_args):
             check_positive("temperature", temperature)
         batch_shape = torch.broadcast_shapes(temperature.shape, logits.shape[:-1])

@@ -190,12 +190,13 @@ class _HardPrecedenceMask(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         (order,) = ctx.saved_tensors
-        index = order.unsqueeze(-1).expand(grad.shape)
-        by_child = grad.mT.gather(-2, index)  # Π Gᵀ: row k holds ∂L/∂M[·, order[k]]
-        by_parent = grad.gather(-2, index)  # Π G: row k holds ∂L/∂M[order[k], ·]
-        later = by_child.sum(-2, keepdim=True) - by_child.cumsum(-2)  # U: sum over the positions after k
-        earlier = by_parent.cumsum(-2) - by_parent  # Uᵀ: sum over the positions before k
-        return later + earlier
+        columns = order.unsqueeze(-2).expand(grad.shape)
+        # Written transposed, [node, position], so that gathers and sums run along rows of memory. With o the order,
+        # (U Π Gᵀ)ᵀ[i, k] = Σ_{l>k} G[i, o_l] and (Uᵀ Π G)ᵀ[i, k] = Σ_{l<k} G[o_l, i]: one cumulative sum for both.
+        to_later = grad.gather(-1, columns)
+        from_earlier = grad.mT.contiguous().gather(-1, columns)
+        balance = (from_earlier - to_later).cumsum(-1)
+        return (balance.sub_(from_earlier).add_(grad.sum(-1, keepdim=True))).mT
 
 
 def _invert(order: Tensor) -> Tensor:
