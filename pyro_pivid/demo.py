@@ -46,7 +46,7 @@ def main() -> None:
     data = simulate()
     with pyro.get_param_store().scope():
         elbo = TraceEnum_ELBO(max_plate_nesting=1)  # sums over all 24 orders in every step
-        svi = SVI(model, guide, pyro.optim.Adam({"lr": 0.02}), elbo)
+        svi = SVI(model, guide, pyro.optim.ClippedAdam({"lr": 0.02}), elbo)
         for step in range(600):
             loss = svi.step(data)
             if step % 100 == 0:

@@ -2,6 +2,7 @@
 
 from pyro_pivid.distributions import kl  # noqa: F401  registers the divergences
 from pyro_pivid.distributions.constraints import permutation, permutation_matrix
+from pyro_pivid.distributions.gates import SpikeSlab, StraightThroughBernoulli
 from pyro_pivid.distributions.masked_edges import MaskedEdges
 from pyro_pivid.distributions.plackett_luce import PlackettLuce
 from pyro_pivid.distributions.plackett_luce_matrix import PlackettLuceMatrix
@@ -12,6 +13,8 @@ __all__ = [
     "PlackettLuce",
     "PlackettLuceMatrix",
     "RelaxedPlackettLuce",
+    "SpikeSlab",
+    "StraightThroughBernoulli",
     "permutation",
     "permutation_matrix",
 ]
