@@ -2,6 +2,7 @@
 
 from pyro_pivid.distributions import kl  # noqa: F401  registers the divergences
 from pyro_pivid.distributions.constraints import permutation, permutation_matrix
+from pyro_pivid.distributions.gamma_ranking import GammaRanking
 from pyro_pivid.distributions.gates import SpikeSlab, StraightThroughBernoulli
 from pyro_pivid.distributions.masked_edges import MaskedEdges
 from pyro_pivid.distributions.plackett_luce import PlackettLuce
@@ -9,6 +10,7 @@ from pyro_pivid.distributions.plackett_luce_matrix import PlackettLuceMatrix
 from pyro_pivid.distributions.relaxed import RelaxedPlackettLuce
 
 __all__ = [
+    "GammaRanking",
     "MaskedEdges",
     "PlackettLuce",
     "PlackettLuceMatrix",

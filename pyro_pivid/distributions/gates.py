@@ -1,7 +1,8 @@
 """Link laws with an atom at zero: a gate that is open or shut, and a gate times a weight.
 
 Both are univariate and reparameterised, so they serve as the base of
-:class:`~pyro_pivid.distributions.MaskedEdges`. The gate is exact in the forward pass and relaxed in the backward pass; densities and moments are those of the exact law.
+:class:`~pyro_pivid.distributions.MaskedEdges`. The gate is exact in the forward pass and relaxed in the backward pass;
+densities and moments are those of the exact law.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class StraightThroughBernoulli(TorchDistribution):
     def expand(self, batch_shape: Any, _instance: Any = None) -> StraightThroughBernoulli:
         new = self._get_checked_instance(StraightThroughBernoulli, _instance)
         new.temperature = self.temperature
+        new.has_rsample = self.has_rsample
         new.logits = self.logits.expand(Size(batch_shape))
         super(StraightThroughBernoulli, new).__init__(Size(batch_shape), Size(), validate_args=False)
         new._validate_args = self._validate_args
@@ -136,6 +138,7 @@ class SpikeSlab(TorchDistribution):
         batch_shape = Size(batch_shape)
         new.logits, new.loc, new.scale = (t.expand(batch_shape) for t in (self.logits, self.loc, self.scale))
         new.temperature = self.temperature
+        new.has_rsample = self.has_rsample
         super(SpikeSlab, new).__init__(batch_shape, Size(), validate_args=False)
         new._validate_args = self._validate_args
         return new

@@ -131,7 +131,8 @@ class MaskedEdges(TorchDistribution):
 
     @property
     def variance(self) -> Tensor:
-        return self._cut(self.base.variance)
+        # Var(M B) = M² Var(B): the same value as with M, but another gradient with respect to the order.
+        return self._cut(self._cut(self.base.variance))
 
     @property
     def mode(self) -> Tensor:

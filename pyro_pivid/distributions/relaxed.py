@@ -90,6 +90,7 @@ class RelaxedPlackettLuce(PlackettLuceMatrix):
         new.temperature = self.temperature.expand(Size(batch_shape))
         new.hard = self.hard
         new.power = self.power
+        new.has_rsample = self.has_rsample  # has_rsample_(False) must survive a plate
         super().expand(batch_shape, _instance=new)
         return new
 

@@ -29,6 +29,7 @@ class Case:
     has_rsample: bool
     enumerable: bool
     infer_shapes: Callable | None = None
+    slow: bool = False
 
     def make(self, batch_shape=(), **options):
         return self.build(self.params(tuple(batch_shape)), **options)
@@ -99,6 +100,7 @@ CASES = [
         has_rsample=False,
         enumerable=True,
         infer_shapes=lambda p: GammaRanking.infer_shapes(shape=(), rates=p[0].shape),
+        slow=True,
     ),
     Case(
         "GammaRanking-1",
