@@ -7,8 +7,10 @@ first cause.
 
 from importlib.metadata import version
 
-from pyro_pivid import datasets, distributions, metrics, ops, table
+from pyro_pivid import datasets, distributions, metrics, ops, sem, table
+from pyro_pivid.estimator import PIVID
+from pyro_pivid.posterior import Posterior
 
 __version__ = version("pyro-pivid")
 
-__all__ = ["__version__", "datasets", "distributions", "metrics", "ops", "table"]
+__all__ = ["PIVID", "Posterior", "__version__", "datasets", "distributions", "metrics", "ops", "sem", "table"]

@@ -1,9 +1,9 @@
 """Run code on a pretended GPU: FakeTensorMode on device cuda, where a tensor left on the CPU fails.
 
 FakeTensorMode computes shapes, dtypes and devices without data, so no GPU is needed. In a CPU build of torch a few
-Python entry points (indexing, ``~``, ``.to(device)``, ``copy_``) ask for the CUDA runtime before they reach the fake tensors;
-the mode below sends those through operators that do not. Autograd does too, so gradients are checked on device meta,
-where mixing with the CPU fails in the same way.
+Python entry points (indexing, ``~``, ``.to(device)``, ``copy_``) ask for the CUDA runtime before they reach the fake
+tensors; the mode below sends those through operators that do not. Autograd does too, so gradients are checked on device
+meta, where mixing with the CPU fails in the same way.
 """
 
 from contextlib import contextmanager

@@ -1,0 +1,163 @@
+"""The dense evidence for all 2^D sets of predecessors at once: what dynamic programming over subsets needs."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from pyro_pivid.collapsed.conjugate import (
+    exceedance_prob,
+    gaussian_log_evidence,
+    inverse_gamma_nodes,
+    student_log_evidence,
+)
+from pyro_pivid.collapsed.noise import Noise
+from pyro_pivid.collapsed.subsets import OrderLattice, insert_bit, log_principal_minors, membership, remove_bit
+
+_CHUNK = 1 << 13
+
+
+class DenseSubsets:
+    r"""Local tables of the dense linear-Gaussian evidence, from all principal minors of ``XᵀX + λI``.
+
+    The minors of S and of S with j added have the ratio :math:`r_j(S) + \lambda`, so 2^D determinants hold the
+    D 2^(D-1) local terms. A shared unknown variance becomes a grid that is uniform in :math:`\log \sigma^2`: the
+    posterior of that number is analytic and dies off on both sides, where the trapezoidal rule converges geometrically;
+    at a spacing of 0.9 standard deviations (0.6 for few data) its error is about 1e-10.
+
+    >>> from pyro_pivid.collapsed.noise import Noise
+    >>> DenseSubsets(2 * torch.eye(3).double(), 1.0, 10, Noise.parse(1.0)).local_table().shape
+    torch.Size([3, 4])
+
+    :param matrix: :math:`X^\top X + \lambda I`, shape ``(D, D)``.
+    :param ridge: :math:`\lambda`.
+    :param num_rows: rows that count.
+    :param noise: what is known of the noise.
+    """
+
+    def __init__(self, matrix: Tensor, ridge: float, num_rows: int, noise: Noise) -> None:
+        self.matrix, self.ridge, self.num_rows, self.noise = matrix, ridge, num_rows, noise
+        self.num_nodes = matrix.shape[0]
+
+    def local_evidence(self, log_det: Tensor, residual: Tensor) -> Tensor:
+        """Log evidence of a node, with its noise variance known or integrated out on its own."""
+        if self.noise.scale is not None:
+            return gaussian_log_evidence(log_det, residual, self.num_rows, 2 * math.log(self.noise.scale))
+        return student_log_evidence(log_det, residual, self.num_rows, *self.noise.prior)
+
+    def local_table(self, noise_index: int = 0) -> Tensor:
+        """Log local evidence, shape ``(D, 2^(D-1))``."""
+        if not self.noise.shared:
+            return self.local_evidence(*self._log_dets_and_residuals)
+        return self._table_at(float(self._grid[0][noise_index]))
+
+    @property
+    def log_noise_weights(self) -> Tensor:
+        """Log prior weights of the grid over a shared unknown variance; one zero otherwise."""
+        return self._grid[1] if self.noise.shared else self.matrix.new_zeros(1)
+
+    def average_edge_probs(self, log_predecessor_probs: Tensor, noise_index: int, threshold: float) -> Tensor:
+        """``P(|a_ij| > threshold)`` averaged over the given probabilities of the predecessor sets."""
+        probs = log_predecessor_probs.exp()
+        is_member = membership(self.num_nodes - 1, probs.device).to(probs.dtype)
+        if threshold == 0:
+            by_other = probs @ is_member  # [j, place of i among the others]
+            return _spread(by_other).mT
+        total = torch.zeros_like(self.matrix)
+        log_weight = log_predecessor_probs.new_full((1 << self.num_nodes,), -torch.inf)
+        for node, row in enumerate(log_predecessor_probs):
+            subsets = insert_bit(torch.arange(row.shape[0], device=row.device), node)
+            log_weight[subsets] = torch.maximum(log_weight[subsets], row)
+        # Most sets are never anybody's predecessors: those left out weigh less than 1e-12 together.
+        likely = (log_weight > math.log(1e-12) - self.num_nodes * math.log(2)).nonzero().squeeze(-1)
+        for subsets in likely.split(_CHUNK):
+            total += self._edge_probs_of(subsets, probs, noise_index, threshold)
+        return total
+
+    def _edge_probs_of(self, subsets: Tensor, probs: Tensor, noise_index: int, threshold: float) -> Tensor:
+        """The share of some predecessor sets in the average: a regression of every node on each of them."""
+        node = torch.arange(self.num_nodes, device=probs.device)
+        inside = (subsets.unsqueeze(-1) >> node) & 1 == 1
+        keep = inside.to(self.matrix.dtype)
+        mask = keep.unsqueeze(-1) * keep.unsqueeze(-2)
+        inverse = torch.linalg.inv(self.matrix * mask + torch.diag_embed(1 - keep)) * mask
+        means = inverse @ self.matrix  # [s, i, j]
+        codes = remove_bit(subsets.unsqueeze(-1) & ~(1 << node), node)
+        weights = torch.where(inside, 0.0, probs[node, codes])  # [s, j]; a node is not among its own predecessors
+        variances = inverse.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
+        above = torch.zeros_like(means)
+        for scale, weight in self._noise_values(codes, node, noise_index):
+            above += weight * exceedance_prob(means, variances * scale.unsqueeze(-2), threshold)
+        return (above * inside.unsqueeze(-1) * weights.unsqueeze(-2)).sum(0)
+
+    def _noise_values(self, codes: Tensor, node: Tensor, noise_index: int) -> list[tuple[Tensor, float]]:
+        """Values ``(s, D)`` of the noise variances of the nodes, with their posterior weights."""
+        ones = torch.ones(codes.shape, dtype=self.matrix.dtype, device=codes.device)
+        if self.noise.scale is not None:
+            return [(ones * self.noise.scale**2, 1.0)]
+        if self.noise.shared:
+            return [(ones * self._grid[0][noise_index].exp(), 1.0)]
+        shape, scale = self.noise.prior
+        scales = scale + self._log_dets_and_residuals[1][node, codes] / 2
+        values, weights = inverse_gamma_nodes(shape + self.num_rows / 2, codes.device)
+        return [(scales * value, float(weight)) for value, weight in zip(values, weights, strict=True)]
+
+    @cached_property
+    def _log_dets_and_residuals(self) -> tuple[Tensor, Tensor]:
+        """ℓ and r of every node for every set of predecessors, both ``(D, 2^(D-1))``."""
+        minors = log_principal_minors(self.matrix / self.ridge)
+        node = torch.arange(self.num_nodes, device=minors.device).unsqueeze(-1)
+        subsets = insert_bit(torch.arange(1 << (self.num_nodes - 1), device=minors.device), node)
+        log_det = minors[subsets]
+        # expm1 keeps the digits of a residual that is small beside λ
+        return log_det, self.ridge * torch.expm1(minors[subsets | (1 << node)] - log_det).clamp(min=0)
+
+    def _table_at(self, log_variance: float) -> Tensor:
+        return gaussian_log_evidence(*self._log_dets_and_residuals, self.num_rows, log_variance)
+
+    @cached_property
+    def _grid(self) -> tuple[Tensor, Tensor]:
+        """Grid over log σ² and its log prior weights: walk from the mode until both tails are 30 nats down."""
+        a, b = self.noise.prior
+        shape = a + self.num_rows * self.num_nodes / 2
+        step = (0.9 if shape > 100 else 0.6) / math.sqrt(shape)
+
+        def log_prior(u: float) -> float:
+            return a * math.log(b) - math.lgamma(a) - a * u - b * math.exp(-u) + math.log(step)
+
+        def log_total(u: float) -> float:
+            return float(OrderLattice(self._table_at(u)).log_total()) + log_prior(u)
+
+        # Start at the order that always takes the node with the smallest residual.
+        start = math.log((b + self._greedy_residual() / 2) / shape)
+        totals = {0: log_total(start)}
+        for side in (-1, 1):
+            index = 0
+            while totals[index] > max(totals.values()) - 30:
+                index += side
+                totals[index] = log_total(start + index * step)
+        points = [start + index * step for index in sorted(totals)]
+        priors = [log_prior(u) for u in points]
+        return self.matrix.new_tensor(points), self.matrix.new_tensor(priors)
+
+    def _greedy_residual(self) -> float:
+        residual, total, subset = self._log_dets_and_residuals[1], 0.0, 0
+        for _ in range(self.num_nodes):
+            rest = [node for node in range(self.num_nodes) if not subset >> node & 1]
+            values = [float(residual[node, int(remove_bit(torch.tensor(subset), node))]) for node in rest]
+            best = min(range(len(rest)), key=values.__getitem__)
+            total += values[best]
+            subset |= 1 << rest[best]
+        return total
+
+
+def _spread(by_other: Tensor) -> Tensor:
+    """``(D, D-1)`` over the other nodes to ``(D, D)`` over all, with a zero diagonal."""
+    num_nodes = by_other.shape[0]
+    padded = by_other.new_zeros(num_nodes, num_nodes)
+    node = torch.arange(num_nodes, device=by_other.device)
+    others = torch.arange(num_nodes - 1, device=by_other.device)
+    return padded.scatter_(1, others + (others >= node.unsqueeze(-1)).long(), by_other)

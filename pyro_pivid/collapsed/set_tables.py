@@ -1,0 +1,149 @@
+"""From features to the scored parent sets of all nodes: screening, growing, and the grid of a shared noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from pyro_pivid.collapsed.features import FeatureGram
+from pyro_pivid.collapsed.growing import ParentSetTable, grow_table
+from pyro_pivid.collapsed.link_prior import LinkPrior
+from pyro_pivid.collapsed.noise import Noise
+from pyro_pivid.collapsed.noise_grid import greedy_order, improve_order, noise_grid
+from pyro_pivid.collapsed.remembered import RememberedRegressions
+from pyro_pivid.collapsed.scoring import ParentSetScorer
+from pyro_pivid.collapsed.screening import screen_candidates
+from pyro_pivid.collapsed.set_sums import SetSums, by_frequency, candidate_codes, padded_candidates
+
+_ALL_CANDIDATES = 19
+_SCREENED_CANDIDATES = 16
+
+
+def build_tables(
+    features: FeatureGram,
+    noise: Noise,
+    link_prior: LinkPrior,
+    *,
+    edge_scales: Sequence[float] | None = None,
+    num_candidates: int | None = None,
+    prune: float = 8.0,
+    max_sets: int = 100_000,
+) -> tuple[list[ParentSetTable], ParentSetScorer, Tensor]:
+    """Tables of all nodes, the scorer they come from and the log weights ``(G,)`` of its noise grid.
+
+    >>> from pyro_pivid.collapsed.features import linear_features
+    >>> from pyro_pivid.collapsed.statistics import SufficientStatistics
+    >>> statistics = SufficientStatistics.from_data(torch.randn(50, 3), intercept=True)
+    >>> tables, _, weights = build_tables(linear_features(statistics), Noise.parse("per-node"), LinkPrior(3))
+    >>> len(tables), weights
+    (3, tensor([0.], dtype=torch.float64))
+
+    The parameters are those of :class:`~pyro_pivid.collapsed.parent_sets.ParentSetEvidence`.
+    """
+    required = link_prior.required.to(features.gram.device)
+    candidates = _candidates(features, num_candidates, link_prior.allowed.to(required.device), required)
+    bases = [
+        int((required[own, node].long() << torch.arange(len(own), device=own.device)).sum())
+        for node, own in enumerate(candidates)
+    ]
+
+    def grow(score: Callable[[Tensor, Tensor], Tensor]) -> list[ParentSetTable]:
+        return [
+            grow_table(node, own, score, required=base, prune=prune, max_sets=max_sets)
+            for node, (own, base) in enumerate(zip(candidates, bases, strict=True))
+        ]
+
+    if not noise.shared:
+        scorer = ParentSetScorer(features, noise, edge_scales=edge_scales)
+
+        def score(node: Tensor, members: Tensor) -> Tensor:
+            return scorer.log_evidence(node, members) + link_prior.set_weight(node, members).unsqueeze(-1)
+
+        return [by_frequency(table) for table in grow(score)], scorer, features.gram.new_zeros(1)
+    return _shared_noise_tables(features, noise, link_prior, candidates, grow, edge_scales)
+
+
+def _shared_noise_tables(
+    features: FeatureGram,
+    noise: Noise,
+    link_prior: LinkPrior,
+    candidates: Sequence[Tensor],
+    grow: Callable[[Callable[[Tensor, Tensor], Tensor]], list[ParentSetTable]],
+    edge_scales: Sequence[float] | None,
+) -> tuple[list[ParentSetTable], ParentSetScorer, Tensor]:
+    """Grow at a rough variance, find a good order, place the grid by its evidence, and grow again on the grid."""
+    order, start = greedy_order(features, link_prior.required.to(features.gram.device))
+    regressor = ParentSetScorer(features, noise, edge_scales=edge_scales)
+    remembered = [RememberedRegressions(regressor, own) for own in candidates]
+
+    def scores_at(log_variances: Tensor) -> tuple[ParentSetScorer, Callable[[Tensor, Tensor], Tensor]]:
+        scorer = ParentSetScorer(
+            features, noise, edge_scales=edge_scales, log_variances=log_variances.to(features.gram.device)
+        )
+
+        def score(node: Tensor, members: Tensor) -> Tensor:
+            numbers = remembered[int(node[0])](node, members)
+            log_evidence = scorer.log_evidence_by_scale(*numbers, node).logsumexp(1)
+            return log_evidence + link_prior.set_weight(node, members).unsqueeze(-1)
+
+        return scorer, score
+
+    _, rough_score = scores_at(features.gram.new_tensor([start]))
+    rough = grow(rough_score)
+    allowed = _allowed_sets(rough, improve_order(order, _order_score(rough, link_prior)))
+
+    def order_evidence(log_variances: Tensor) -> Tensor:
+        scorer, _ = scores_at(log_variances)
+        total = torch.zeros_like(log_variances)
+        for node, sets, members in allowed:
+            by_scale = scorer.log_evidence_by_scale(*remembered[node].at(sets), sets)
+            weights = link_prior.set_weight(torch.full_like(sets, node), members)
+            total += (by_scale.logsumexp(1) + weights.unsqueeze(-1)).logsumexp(0).cpu()
+        return total
+
+    grid, step = noise_grid(order_evidence, start, features.num_rows * features.num_nodes)
+    scorer, score = scores_at(grid)
+    tables = [by_frequency(table) for table in grow(score)]
+    return tables, scorer, torch.full_like(grid, math.log(step)).to(features.gram.device)
+
+
+def _order_score(tables: Sequence[ParentSetTable], link_prior: LinkPrior) -> Callable[[Tensor], Tensor]:
+    """Log evidence ``(n,)`` of orders ``(n, D)`` at the first noise value."""
+    tables = [by_frequency(table) for table in tables]
+    sums, candidates = SetSums(tables), padded_candidates(tables)
+
+    def log_evidence(orders: Tensor) -> Tensor:
+        return sums(candidate_codes(orders, candidates)).sum(1)[:, 0] + link_prior.order_weight(orders)
+
+    return log_evidence
+
+
+def _allowed_sets(tables: Sequence[ParentSetTable], order: Tensor) -> list[tuple[int, Tensor, Tensor]]:
+    """For every node the sets inside its predecessors: codes ``(n,)`` and members ``(n, m)``, -1 beyond the last."""
+    allowed = []
+    for table in tables:
+        earlier = order[: int((order == table.node).nonzero())]
+        membership = table.membership()
+        inside = ~(membership & ~torch.isin(table.candidates, earlier)).any(-1)
+        present, places = membership[inside].long().sort(dim=-1, descending=True, stable=True)
+        members = table.candidates[places].masked_fill(present == 0, -1)
+        allowed.append((table.node, table.sets[inside], members))
+    return allowed
+
+
+def _candidates(features: FeatureGram, num_candidates: int | None, allowed: Tensor, required: Tensor) -> list[Tensor]:
+    """Candidate parents of every node; required ones are always among them."""
+    others = features.num_nodes - 1
+    if num_candidates is None:
+        num_candidates = others if others <= _ALL_CANDIDATES else _SCREENED_CANDIDATES
+    if not 1 <= num_candidates <= 62 and others:
+        raise ValueError(f"Expected between 1 and 62 candidate parents a node, but got {num_candidates}.")
+    nodes = torch.arange(features.num_nodes, device=features.gram.device)
+    if num_candidates >= others:
+        own = [nodes[(nodes != node) & allowed[:, node]] for node in nodes]
+    else:
+        own = [row[row >= 0] for row in screen_candidates(features, num_candidates, allowed)]
+    return [torch.cat([row, nodes[required[:, node]]]).unique() for node, row in enumerate(own)]

@@ -1,0 +1,134 @@
+"""What a linear-Gaussian evidence needs of the data: XᵀX, the column means and the number of rows, summed in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class SufficientStatistics:
+    """Sufficient statistics of a table of ``N`` rows and ``D`` columns for linear-Gaussian models, in float64.
+
+    With an intercept every node has its own mean with a flat prior. Integrating it out centres the columns and leaves
+    ``N - 1`` rows that count, so ``gram`` is then that of the centred columns and ``num_rows`` is ``N - 1``.
+
+    >>> values = torch.tensor([[1.0, 0.0], [3.0, 1.0], [5.0, 5.0]])
+    >>> SufficientStatistics.from_data(values).num_rows
+    3
+    >>> SufficientStatistics.from_data(values, intercept=True).gram
+    tensor([[ 8., 10.],
+            [10., 14.]], dtype=torch.float64)
+
+    :param gram: XᵀX, shape ``(D, D)``; of the centred columns when there is an intercept.
+    :param num_rows: how many rows count for the likelihood.
+    :param means: the column means, shape ``(D,)``.
+    :param intercept: whether the means were integrated out.
+    """
+
+    gram: Tensor
+    num_rows: int
+    means: Tensor
+    intercept: bool = False
+
+    def __post_init__(self) -> None:
+        if self.gram.dim() != 2 or self.gram.shape[0] != self.gram.shape[1] or self.means.shape != self.gram.shape[:1]:
+            raise ValueError(
+                "Expected a Gram matrix of shape (D, D) and means of shape (D,), "
+                f"but got {tuple(self.gram.shape)} and {tuple(self.means.shape)}."
+            )
+        if self.num_rows < 1:
+            raise ValueError(
+                f"Expected at least one row that counts, but got {self.num_rows}. An intercept takes one row away."
+            )
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of columns."""
+        return self.gram.shape[0]
+
+    @classmethod
+    def from_data(cls, values: Tensor, *, intercept: bool = False, chunk_size: int = 65536) -> SufficientStatistics:
+        """Statistics of a table, read in pieces of ``chunk_size`` rows so that no second copy of it is made.
+
+        :param values: table of shape ``(N, D)``.
+        :param intercept: whether every node has a mean of its own.
+        :param chunk_size: rows that are converted to float64 at a time.
+        """
+        if values.dim() != 2:
+            raise ValueError(f"Expected a table of shape (N, D), but got shape {tuple(values.shape)}.")
+        return cls.from_chunks(values.split(chunk_size), intercept=intercept)
+
+    @classmethod
+    def from_chunks(cls, chunks: Iterable[Tensor], *, intercept: bool = False) -> SufficientStatistics:
+        """Statistics of a table that comes in pieces and need never be in memory as a whole.
+
+        Means and centred products of the pieces are merged (Chan, Golub and LeVeque 1983), so a column whose mean is
+        a million times its spread loses no digits.
+
+        :param chunks: tables of shape ``(n, D)``, together the N rows.
+        :param intercept: whether every node has a mean of its own.
+        """
+        total, num_rows = None, 0
+        for chunk in _checked(chunks):
+            means = chunk.mean(0)
+            centred = chunk - means
+            piece = centred.mT @ centred
+            if total is None:
+                total, all_means = piece, means
+            else:
+                shift = means - all_means
+                share = len(chunk) / (num_rows + len(chunk))
+                total = total + piece + torch.outer(shift, shift) * num_rows * share
+                all_means = all_means + shift * share
+            num_rows += len(chunk)
+        if total is None:
+            raise ValueError("Expected at least one row of data, but got none.")
+        if intercept:
+            return cls(total, num_rows - 1, all_means, True)
+        return cls(total + num_rows * torch.outer(all_means, all_means), num_rows, all_means, False)
+
+    def scales(self) -> Tensor:
+        """Root mean square of every column (its standard deviation when there is an intercept), shape ``(D,)``."""
+        scales = (self.gram.diagonal() / (self.num_rows + self.intercept)).sqrt()
+        constant = scales <= 1e-12 * self.means.abs()
+        if constant.any():
+            raise ValueError(
+                f"Expected columns that vary, but columns {constant.nonzero().flatten().tolist()} are constant. "
+                "Drop them: a constant column is neither a cause nor an effect."
+            )
+        return scales
+
+    def standardized(self) -> SufficientStatistics:
+        """The same for columns divided by their scales.
+
+        >>> statistics = SufficientStatistics.from_data(torch.tensor([[1.0], [3.0]]), intercept=True)
+        >>> statistics.standardized().gram
+        tensor([[2.]], dtype=torch.float64)
+        """
+        scales = self.scales()
+        return replace(self, gram=self.gram / torch.outer(scales, scales), means=self.means / scales)
+
+
+def _checked(chunks: Iterable[Tensor]) -> Iterator[Tensor]:
+    """The non-empty pieces in float64, each checked for missing and infinite values."""
+    num_columns = None
+    for chunk in chunks:
+        if chunk.dim() != 2 or (num_columns is not None and chunk.shape[1] != num_columns):
+            raise ValueError(
+                f"Expected pieces of shape (n, {num_columns or 'D'}), but got a piece of shape {tuple(chunk.shape)}."
+            )
+        num_columns = chunk.shape[1]
+        if len(chunk) == 0:
+            continue
+        chunk = chunk.to(torch.float64)
+        finite = chunk.isfinite().all(0)
+        if not finite.all():
+            raise ValueError(
+                f"Expected finite values, but columns {(~finite).nonzero().flatten().tolist()} hold NaN or infinity. "
+                "Drop or impute those rows first."
+            )
+        yield chunk

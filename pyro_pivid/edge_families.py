@@ -1,0 +1,202 @@
+"""Link laws by name or of the user's own: the prior in the model and the matching law with parameters in the guide."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import pyro
+import pyro.distributions as dist
+import torch
+from torch import Tensor
+from torch.distributions import Distribution, constraints
+
+from pyro_pivid.distributions import SpikeSlab, StraightThroughBernoulli
+
+INITIAL_SCALE = 0.1
+GATE_TEMPERATURE = 0.5
+
+
+class EdgeFamily(ABC):
+    """A link law twice: ``prior`` for the model, ``posterior`` for the guide, both with batch shape ``(..., D, D)``.
+
+    >>> family = NormalEdges(prior_scale=2.0)
+    >>> family.prior(torch.zeros(5, 3)).scale.shape
+    torch.Size([3, 3])
+    """
+
+    @abstractmethod
+    def prior(self, data: Tensor) -> Distribution:
+        """The prior of each link; may sample latent sites of its own."""
+
+    def posterior(self, data: Tensor) -> Distribution:
+        """The guide's law of each link, with parameters: normal unless a family says otherwise."""
+        loc = pyro.param("guide.edge_loc", lambda: _square(data, 0.0))
+        scale = _positive_param("guide.edge_scale", lambda: _square(data, INITIAL_SCALE))
+        return dist.Normal(loc, scale)
+
+
+class NormalEdges(EdgeFamily):
+    """Weights with a normal prior of mean zero (``edge_prior="normal"``).
+
+    >>> NormalEdges(prior_scale=2.0).prior(torch.zeros(5, 3)).scale[0, 0].item()
+    2.0
+
+    :param prior_scale: standard deviation of the prior.
+    """
+
+    def __init__(self, prior_scale: float = 1.0) -> None:
+        self.prior_scale = _positive("prior_scale", prior_scale)
+
+    def prior(self, data: Tensor) -> Distribution:
+        return dist.Normal(_square(data, 0.0), _square(data, self.prior_scale))
+
+
+class LaplaceEdges(NormalEdges):
+    """Weights with a Laplace prior of mean zero (``edge_prior="laplace"``); the guide is normal.
+
+    >>> LaplaceEdges().prior(torch.zeros(5, 3)).batch_shape
+    torch.Size([3, 3])
+    """
+
+    def prior(self, data: Tensor) -> Distribution:
+        return dist.Laplace(_square(data, 0.0), _square(data, self.prior_scale))
+
+
+class SpikeSlabEdges(EdgeFamily):
+    """Links that are absent or have a normal weight (``edge_prior="spike-slab"``).
+
+    A priori an allowed link is present with probability 2/(D - 1), so that a graph has about as many links as nodes.
+
+    >>> round(SpikeSlabEdges().prior(torch.zeros(5, 3)).probs[0, 1].item(), 3)
+    0.5
+
+    :param prior_scale: standard deviation of the weight of a present link.
+    """
+
+    def __init__(self, prior_scale: float = 1.0) -> None:
+        self.prior_scale = _positive("prior_scale", prior_scale)
+
+    def prior(self, data: Tensor) -> Distribution:
+        logits = _square(data, sparse_log_odds(data.shape[-1]))
+        return SpikeSlab(logits, _square(data, 0.0), _square(data, self.prior_scale), temperature=GATE_TEMPERATURE)
+
+    def posterior(self, data: Tensor) -> Distribution:
+        logits = pyro.param("guide.edge_logits", lambda: _square(data, 0.0))
+        normal = super().posterior(data)
+        return SpikeSlab(logits, normal.mean, normal.stddev, temperature=GATE_TEMPERATURE)
+
+
+class GateEdges(EdgeFamily):
+    """Gates, open or shut; the weight or the network behind an open gate is the SEM's (``edge_prior="bernoulli"``).
+
+    Weights that are fitted as point estimates bring no Occam factor of their own, so the prior log-odds of a link pay
+    for the weights that it adds: half of log N for each, as in the Bayesian information criterion.
+
+    >>> GateEdges(weights_per_link=1).prior(torch.zeros(100, 3)).probs[0, 1].item() < 0.5
+    True
+
+    :param weights_per_link: how many free weights an open gate adds.
+    """
+
+    def __init__(self, weights_per_link: int) -> None:
+        self.weights_per_link = weights_per_link
+
+    def prior(self, data: Tensor) -> Distribution:
+        occam = 0.5 * self.weights_per_link * math.log(max(len(data), 2))
+        return StraightThroughBernoulli(GATE_TEMPERATURE, _square(data, sparse_log_odds(data.shape[-1]) - occam))
+
+    def posterior(self, data: Tensor) -> Distribution:
+        logits = pyro.param("guide.edge_logits", lambda: _square(data, 2.0))  # gates start open
+        return StraightThroughBernoulli(GATE_TEMPERATURE, logits)
+
+
+class UserEdges(EdgeFamily):
+    """A prior of the user's own: a distribution over links, or a Pyro function that returns one.
+
+    A Pyro function may sample latent sites, such as the scales of a horseshoe; an autoguide covers them. It is called
+    with the number of nodes if it takes an argument. Its latent sites may come with dimensions on the left, so write
+    ``scale[..., None, None]`` where a scalar meets the ``(D, D)`` links.
+
+    >>> UserEdges(dist.StudentT(3.0, 0.0, 1.0)).prior(torch.zeros(5, 3)).batch_shape
+    torch.Size([3, 3])
+
+    :param law: a univariate distribution (scalar or of batch shape ``(D, D)``), or a function that returns one.
+    """
+
+    def __init__(self, law: Distribution | Callable[..., Distribution]) -> None:
+        if not isinstance(law, Distribution) and not callable(law):
+            raise TypeError(
+                "Expected `edge_prior` to be a name, a distribution over links or a Pyro function that returns one, "
+                f"but got {type(law).__name__}. Use for example pyro.distributions.Laplace(0.0, 1.0)."
+            )
+        self.law = law
+
+    def prior(self, data: Tensor) -> Distribution:
+        num_nodes = data.shape[-1]
+        law = self.law if isinstance(self.law, Distribution) else call_with_nodes(self.law, num_nodes)
+        if not isinstance(law, Distribution):
+            raise TypeError(
+                f"Expected `edge_prior` to return a distribution over links, but got {type(law).__name__}. "
+                "Return for example pyro.distributions.Normal(torch.zeros(D, D), scale)."
+            )
+        if law.support is not constraints.real:
+            raise ValueError(
+                f"Expected links on the real line, the support of the normal guide, but got {law.support}. Use a prior "
+                "with real support, or write a guide of your own with the distributions of this library."
+            )
+        return law.expand([num_nodes, num_nodes]) if len(law.batch_shape) < 2 else law
+
+
+def make_edge_family(edge_prior: Any, *, weights_per_link: int = 1, prior_scale: float = 1.0) -> EdgeFamily:
+    """The family of a name, or of the user's own distribution or Pyro function.
+
+    >>> type(make_edge_family("normal")).__name__
+    'NormalEdges'
+    """
+    if isinstance(edge_prior, EdgeFamily):
+        return edge_prior
+    if not isinstance(edge_prior, str):
+        return UserEdges(edge_prior)
+    if edge_prior == "bernoulli":
+        return GateEdges(weights_per_link)
+    families = {"normal": NormalEdges, "laplace": LaplaceEdges, "spike-slab": SpikeSlabEdges}
+    if edge_prior not in families:
+        raise ValueError(
+            f"Expected `edge_prior` to be one of {(*families, 'bernoulli')}, a distribution or a Pyro function, "
+            f"but got {edge_prior!r}."
+        )
+    return families[edge_prior](prior_scale)
+
+
+def call_with_nodes(function: Callable[..., Any], num_nodes: int) -> Any:
+    """Call a user's Pyro function with the number of nodes, or with nothing if it takes no argument."""
+    try:
+        takes_argument = len(inspect.signature(function).parameters) > 0
+    except (TypeError, ValueError):  # a builtin without a signature
+        takes_argument = True
+    return function(num_nodes) if takes_argument else function()
+
+
+def sparse_log_odds(num_nodes: int) -> float:
+    """Prior log-odds of a link under which a graph has about as many links as nodes: probability 2/(D-1), at most ½."""
+    prob = min(0.5, 2 / max(num_nodes - 1, 1))
+    return math.log(prob / (1 - prob))
+
+
+def _square(data: Tensor, value: float) -> Tensor:
+    num_nodes = data.shape[-1]
+    return torch.full((num_nodes, num_nodes), value, dtype=data.dtype, device=data.device)
+
+
+def _positive_param(name: str, start: Callable[[], Tensor]) -> Tensor:
+    return pyro.param(name, start, constraint=constraints.positive)
+
+
+def _positive(name: str, value: float) -> float:
+    if not 0 < value < math.inf:
+        raise ValueError(f"Expected `{name}` to be a positive number, but got {value!r}.")
+    return float(value)

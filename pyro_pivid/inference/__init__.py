@@ -1,0 +1,19 @@
+"""Fitting: losses, the fit loop, checkpoints and restarts."""
+
+from pyro_pivid.inference.early_stopping import EarlyStopping
+from pyro_pivid.inference.elbo import LeaveOneOutELBO
+from pyro_pivid.inference.fit import DivergedError, FitResult, FitSettings, fit
+from pyro_pivid.inference.restarts import Restarts, run_restarts
+from pyro_pivid.inference.schedules import hold_then_anneal
+
+__all__ = [
+    "DivergedError",
+    "EarlyStopping",
+    "FitResult",
+    "FitSettings",
+    "LeaveOneOutELBO",
+    "Restarts",
+    "fit",
+    "hold_then_anneal",
+    "run_restarts",
+]

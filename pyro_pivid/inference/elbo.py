@@ -1,0 +1,197 @@
+"""A loss for SVI over orders and edges: exact terms where they exist, a leave-one-out baseline for discrete sites."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from pyro.distributions.util import scale_and_mask
+from pyro.infer import ELBO
+from pyro.infer.enum import get_importance_trace
+from pyro.poutine import Trace
+from torch import Tensor
+from torch.distributions import kl_divergence
+
+from pyro_pivid.distributions import MaskedEdges
+
+Program = Callable[..., Any]
+
+
+class LeaveOneOutELBO(ELBO):
+    r"""The evidence lower bound with every particle as the baseline of the others, for any Pyro model and guide.
+
+    For guide sites that are not reparameterised the gradient is that of the score function, in which each particle's
+    log-weight :math:`f_s` is centred at the mean of the others (the leave-one-out, or RLOO, estimator):
+
+    .. math:: \nabla \approx \frac1S \sum_s \Bigl(f_s - \frac{1}{S-1} \sum_{r \ne s} f_r\Bigr) \nabla \log q(z_s)
+              + \frac1S \sum_s \nabla f_s.
+
+    It is unbiased and has a fraction of the variance of ``Trace_ELBO``. Three things can be exact instead of sampled:
+
+    * ``analytic_kl``: where a KL divergence of guide and model site is registered, as in ``TraceMeanField_ELBO``;
+    * ``expected_likelihood``: where the observed site knows its expectation over independent random edges (linear
+      models with normal noise), so that no graph need be drawn.
+
+    All particles run at once in one vectorised plate, so the model's structure must be static.
+
+    >>> import pyro, pyro.distributions as dist
+    >>> from pyro_pivid.distributions import PlackettLuce
+    >>> def model():
+    ...     pyro.sample("order", PlackettLuce(torch.tensor([2.0, 0.0, -2.0])))
+    >>> def guide():
+    ...     pyro.sample("order", PlackettLuce(pyro.param("scores", torch.zeros(3))))
+    >>> loss = LeaveOneOutELBO(num_particles=64, analytic_kl=False, max_plate_nesting=0)
+    >>> svi = pyro.infer.SVI(model, guide, pyro.optim.ClippedAdam({"lr": 0.05}), loss)
+    >>> for _ in range(200): value = svi.step()
+    >>> pyro.param("scores").argsort(descending=True)
+    tensor([0, 1, 2])
+
+    **References**: W. Kool, H. van Hoof, M. Welling, *Buy 4 REINFORCE samples, get a baseline for free!*, 2019; A. Mnih
+    and D. Rezende, *Variational inference for Monte Carlo objectives*, ICML 2016 (arXiv:1602.06725).
+
+    :param num_particles: particles :math:`S`; at least 2 where a guide site is not reparameterised.
+    :param analytic_kl: use registered KL divergences.
+    :param expected_likelihood: use closed-form expectations of the likelihood over the edges.
+    :param scale_advantages: divide the centred log-weights by their spread where that exceeds one nat: the direction
+        stays, and far from the optimum the steps stay bounded. ``False`` gives the unbiased gradient.
+    :param max_plate_nesting: of model and guide.
+    """
+
+    def __init__(
+        self,
+        num_particles: int = 64,
+        *,
+        analytic_kl: bool = True,
+        expected_likelihood: bool = True,
+        scale_advantages: bool = True,
+        max_plate_nesting: float = float("inf"),
+    ) -> None:
+        super().__init__(num_particles=num_particles, max_plate_nesting=max_plate_nesting, vectorize_particles=True)
+        self.analytic_kl = analytic_kl
+        self.expected_likelihood = expected_likelihood
+        self.scale_advantages = scale_advantages
+
+    def _get_trace(self, model: Program, guide: Program, args: Any, kwargs: Any) -> tuple[Trace, Trace]:
+        return get_importance_trace("flat", self.max_plate_nesting, model, guide, args, kwargs)
+
+    def loss(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> float:
+        """The negative ELBO, without gradients."""
+        with torch.no_grad():
+            return -self.log_weights(model, guide, *args, **kwargs).mean().item()
+
+    def differentiable_loss(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
+        """The negative ELBO whose gradient is the estimator above."""
+        log_weights, scores = self._log_weights_and_scores(model, guide, args, kwargs)
+        elbo = log_weights.mean()
+        if scores is None:
+            return -elbo
+        surrogate = (self._advantages(log_weights.detach()) * scores).mean()
+        return -(elbo + surrogate - surrogate.detach())
+
+    def loss_and_grads(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> float:
+        """Accumulate gradients in the parameters and return the negative ELBO."""
+        loss = self.differentiable_loss(model, guide, *args, **kwargs)
+        if loss.requires_grad:
+            loss.backward()
+        return loss.item()
+
+    def log_weights(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
+        """One term of the ELBO for each particle, shape ``(num_particles,)``."""
+        return self._log_weights_and_scores(model, guide, args, kwargs)[0]
+
+    def _log_weights_and_scores(
+        self, model: Program, guide: Program, args: Any, kwargs: Any
+    ) -> tuple[Tensor, Tensor | None]:
+        """Log-weights of the particles, and the log-probability of their sites that are not reparameterised."""
+        if self.max_plate_nesting == float("inf"):
+            self._guess_max_plate_nesting(model, guide, args, kwargs)
+        model, guide = self._vectorized_num_particles(model), self._vectorized_num_particles(guide)
+        model_trace, guide_trace = self._get_trace(model, guide, args, kwargs)
+        exact = self._exact_terms(model_trace, guide_trace)
+        total: Any = 0.0
+        scores: Tensor | None = None
+        for name, site in model_trace.nodes.items():
+            if site["type"] == "sample":
+                total = total + self._by_particle(exact.get(name, None), site)
+        for name, site in guide_trace.nodes.items():
+            if site["type"] != "sample" or site["is_observed"]:
+                continue
+            log_q = self._by_particle(None, site)
+            if not _is_reparameterized(site) and log_q.requires_grad:
+                scores = log_q if scores is None else scores + log_q
+                log_q = log_q.detach()  # its own gradient has mean zero: only noise
+            if name not in exact:
+                total = total - log_q
+        return total, scores
+
+    def _exact_terms(self, model_trace: Trace, guide_trace: Trace) -> dict[str, Tensor]:
+        """Terms that need no sampling, by the name of the model's site: minus KL, or an expected log-likelihood."""
+        exact = {}
+        for name, site in model_trace.nodes.items():
+            if site["type"] != "sample":
+                continue
+            if site["is_observed"]:
+                term = self._expected_log_prob(site, guide_trace)
+            elif _is_reparameterized(guide_trace.nodes[name]):
+                term = self._negative_kl(site, guide_trace.nodes[name])
+            else:  # sampled, so that the whole gradient of such a site is centred and scaled alike
+                term = None
+            if term is not None:
+                exact[name] = scale_and_mask(term, site["scale"], site["mask"])
+        return exact
+
+    def _negative_kl(self, model_site: Any, guide_site: Any) -> Tensor | None:
+        if not self.analytic_kl:
+            return None
+        try:
+            return -kl_divergence(guide_site["fn"], model_site["fn"])
+        except NotImplementedError:
+            return None
+
+    def _expected_log_prob(self, site: Any, guide_trace: Trace) -> Tensor | None:
+        edges: Any = guide_trace.nodes.get("edges")
+        if not (self.expected_likelihood and hasattr(site["fn"], "expected_log_prob") and edges):
+            return None
+        law = edges["fn"]
+        if not isinstance(law, MaskedEdges) or not _is_view_of(site["fn"].edges, edges["value"]):
+            return None  # what the likelihood sees is not the site itself: it was quantised, say
+        try:
+            return site["fn"].expected_log_prob(site["value"], law.mean, law.variance)
+        except NotImplementedError:
+            return None
+
+    def _by_particle(self, term: Tensor | None, site: Any) -> Tensor:
+        """Sum everything but the particle dimension."""
+        value: Tensor = site["log_prob"] if term is None else term
+        if self.num_particles == 1:
+            return value.sum().unsqueeze(0)
+        missing = int(self.max_plate_nesting) - value.dim()
+        if missing > 0:
+            value = value[(None,) * missing]
+        particle_dim = value.dim() - int(self.max_plate_nesting)
+        other = [dim for dim in range(value.dim()) if dim != particle_dim]
+        by_particle = value.sum(other) if other else value
+        return by_particle.expand(self.num_particles)
+
+    def _advantages(self, log_weights: Tensor) -> Tensor:
+        num_particles = len(log_weights)
+        if num_particles < 2:
+            raise ValueError(
+                f"Expected at least 2 particles for a leave-one-out baseline, but got {num_particles}. "
+                "Raise `num_particles` (64 is a good start), or use a guide that is reparameterised."
+            )
+        centred = (log_weights - log_weights.mean()) * (num_particles / (num_particles - 1))
+        if self.scale_advantages:
+            centred = centred / log_weights.std().clamp_min(1.0)
+        return centred
+
+
+def _is_view_of(tensor: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are the same values up to squeezing and expanding."""
+    roots = [t if t._base is None else t._base for t in (tensor, other)]
+    return roots[0] is roots[1]
+
+
+def _is_reparameterized(site: Any) -> bool:
+    return bool(site["fn"].has_rsample)

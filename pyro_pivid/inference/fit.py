@@ -1,0 +1,269 @@
+"""The fit loop: Pyro's SVI with schedules, early stopping, checkpoints and a clear word when it diverges."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyro
+import torch
+from pyro import poutine
+from pyro.infer import SVI
+from pyro.optim import PyroOptim
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from pyro_pivid.inference.checkpoint import CheckpointError, read_folder, write_folder
+from pyro_pivid.inference.early_stopping import EarlyStopping
+from pyro_pivid.inference.schedules import Schedule, check_schedule, hold_then_anneal, value_at
+from pyro_pivid.inference.state import capture, constrained_params, restore
+
+logger = logging.getLogger(__name__)
+
+Program = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """How a fit runs; everything has a default that suits most data.
+
+    >>> FitSettings(num_steps=10).learning_rate
+    0.02
+
+    :param num_steps: steps of SVI.
+    :param learning_rate: of all parameters but the order scores (Adam).
+    :param order_learning_rate: of the order scores.
+    :param learning_rate_factor: schedule that both are multiplied with.
+    :param temperature: schedule of the guide's temperature, where it has one.
+    :param clip_norm: the largest gradient norm of a parameter.
+    :param checkpoint: folder to write checkpoints to and to resume from.
+    :param checkpoint_every: seconds between checkpoints; 0 writes one after every step.
+    :param progress_bar: show one.
+    """
+
+    num_steps: int
+    learning_rate: float = 0.02
+    order_learning_rate: float = 0.1
+    learning_rate_factor: Schedule = field(default_factory=hold_then_anneal)
+    temperature: Schedule = 0.2
+    clip_norm: float = 1e3
+    checkpoint: str | Path | None = None
+    checkpoint_every: float = 30.0
+    progress_bar: bool = True
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.num_steps, int) and self.num_steps > 0):
+            raise ValueError(f"Expected `num_steps` to be a positive whole number, but got {self.num_steps!r}.")
+        for name in ("learning_rate", "order_learning_rate", "temperature", "clip_norm"):
+            check_schedule(name, getattr(self, name))
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What a fit gives: the losses (negative ELBO a step), the parameters and how it ended.
+
+    >>> FitResult([3.0, 2.0], {}, seed=0, stopped_early=False).final_loss
+    2.5
+    """
+
+    losses: list[float]
+    params: dict[str, Tensor]
+    seed: int
+    stopped_early: bool
+
+    @property
+    def final_loss(self) -> float:
+        """Mean loss of the last tenth of the steps."""
+        tail = self.losses[-max(1, len(self.losses) // 10) :] if len(self.losses) > 9 else self.losses
+        return sum(tail) / len(tail)
+
+
+class DivergedError(FloatingPointError):
+    """The loss is not finite any more; the message names the step and the site.
+
+    >>> issubclass(DivergedError, FloatingPointError)
+    True
+    """
+
+
+def fit(
+    model: Program,
+    guide: Program,
+    data: Tensor,
+    *,
+    loss: Any,
+    settings: FitSettings,
+    seed: int = 0,
+    early_stopping: EarlyStopping | None = None,
+) -> FitResult:
+    """Run SVI in a parameter store and a stream of random numbers of its own: nothing global is touched.
+
+    >>> import pyro.distributions as dist
+    >>> def model(data):
+    ...     loc = pyro.sample("loc", dist.Normal(0.0, 10.0))
+    ...     with pyro.plate("data", len(data)):
+    ...         pyro.sample("x", dist.Normal(loc, 1.0), obs=data)
+    >>> def guide(data):
+    ...     pyro.sample("loc", dist.Delta(pyro.param("where", torch.tensor(0.0))))
+    >>> settings = FitSettings(num_steps=200, learning_rate=0.1, progress_bar=False)
+    >>> result = fit(model, guide, torch.full((50,), 3.0), loss=pyro.infer.Trace_ELBO(), settings=settings)
+    >>> abs(result.params["where"].item() - 3) < 0.05
+    True
+
+    :param model: Pyro model, called with the data.
+    :param guide: Pyro guide, called with the data; a ``temperature`` attribute is set by the schedule.
+    :param data: rows ``(N, ...)``.
+    :param loss: any of Pyro's ELBOs or :class:`~pyro_pivid.inference.LeaveOneOutELBO`.
+    :param settings: see :class:`FitSettings`.
+    :param seed: of all random numbers.
+    :param early_stopping: when to stop, and which parameters to keep.
+    """
+    rate = 1.0
+
+    def optim_args(name: str) -> dict[str, float]:
+        base = settings.order_learning_rate if "order_scores" in name else settings.learning_rate
+        return {"lr": rate * base}
+
+    with _own_world(data.device, seed):
+        optim = PyroOptim(torch.optim.Adam, optim_args, {"clip_norm": settings.clip_norm})
+        svi = SVI(model, guide, optim, loss=loss.loss, loss_and_grads=_checked(loss))
+        # Creates every parameter, before the first step and before a checkpoint is read into them.
+        with torch.no_grad(), torch.random.fork_rng(_cuda_devices(data.device)):
+            loss.loss(model, guide, data)
+        fingerprint = _fingerprint(data, settings, seed)
+        losses = _resume(settings, fingerprint, optim, data.device, early_stopping)
+        last_write = time.monotonic()
+        store = pyro.get_param_store()
+        stopped = False
+        progress = tqdm(
+            total=settings.num_steps, initial=len(losses), disable=not settings.progress_bar, unit="step", leave=False
+        )
+        with progress:
+            while len(losses) < settings.num_steps and not stopped:
+                share = len(losses) / settings.num_steps
+                if hasattr(guide, "temperature"):
+                    guide.temperature = value_at(settings.temperature, share)
+                rate = value_at(settings.learning_rate_factor, share)
+                for parameter, optimizer in optim.optim_objs.items():
+                    optimizer.param_groups[0]["lr"] = optim_args(str(store.param_name(parameter)))["lr"]
+                losses.append(_step(svi, data, losses))
+                progress.update()
+                progress.set_postfix(loss=f"{losses[-1]:.4g}", refresh=False)
+                if early_stopping is not None:
+                    stopped = early_stopping.update(len(losses), constrained_params)
+                done = stopped or len(losses) == settings.num_steps
+                if settings.checkpoint and (done or time.monotonic() - last_write >= settings.checkpoint_every):
+                    _write(settings, fingerprint, optim, losses, data.device, early_stopping)
+                    last_write = time.monotonic()
+        params = constrained_params()
+    if early_stopping is not None and early_stopping.best_params:
+        params = early_stopping.best_params
+    logger.info("fit ended after %d steps with loss %.6g", len(losses), losses[-1])
+    return FitResult(losses, params, seed, stopped)
+
+
+@contextmanager
+def _own_world(device: torch.device, seed: int) -> Iterator[None]:
+    """A parameter store and random numbers of our own, put back as they were at the end."""
+    with pyro.get_param_store().scope(), torch.random.fork_rng(_cuda_devices(device)):
+        torch.manual_seed(seed)
+        yield
+
+
+def _cuda_devices(device: torch.device) -> list[torch.device]:
+    return [device] if device.type == "cuda" else []
+
+
+def _checked(loss: Any) -> Callable[..., float]:
+    """Gradients of the loss, with an error before the optimiser could take in what is not finite."""
+
+    def loss_and_grads(model: Program, guide: Program, *args: Any, **kwargs: Any) -> float:
+        value = loss.loss_and_grads(model, guide, *args, **kwargs)
+        if not math.isfinite(value):
+            raise DivergedError(_where_not_finite(model, guide, *args, **kwargs))
+        return value
+
+    return loss_and_grads
+
+
+def _step(svi: SVI, data: Tensor, losses: list[float]) -> float:
+    try:
+        return float(svi.step(data))
+    except DivergedError as error:
+        last = f"{losses[-1]:.6g}" if losses else "none"
+        raise DivergedError(
+            f"Expected a finite loss, but it was not at step {len(losses)} (last finite loss: {last}): {error}. "
+            "Lower the learning rates, standardise the columns, or check the prior and the likelihood at that site."
+        ) from None
+
+
+def _where_not_finite(model: Program, guide: Program, *args: Any, **kwargs: Any) -> str:
+    """The parameters and sites that are not finite, in words."""
+    found = [f"parameter {name}" for name, value in constrained_params().items() if not value.isfinite().all()]
+    if not found:
+        with torch.no_grad(), poutine.block(), pyro.validation_enabled(False):
+            guide_trace = poutine.trace(guide).get_trace(*args, **kwargs)
+            model_trace = poutine.trace(poutine.replay(model, guide_trace)).get_trace(*args, **kwargs)
+            for side, trace in (("guide", guide_trace), ("model", model_trace)):
+                trace.compute_log_prob()
+                for name, site in trace.nodes.items():
+                    if site["type"] == "sample" and not site["log_prob"].isfinite().all():
+                        found.append(f"site {name} of the {side}")
+    return ", ".join(found) or "no single site is to blame (the sum of finite terms overflowed)"
+
+
+def _fingerprint(data: Tensor, settings: FitSettings, seed: int) -> dict[str, Any]:
+    """What two runs must share for one to go on where the other stopped."""
+    digest = hashlib.sha256(data.detach().cpu().contiguous().numpy().tobytes()).hexdigest()
+    names = ("num_steps", "learning_rate", "order_learning_rate", "clip_norm")
+    chosen = {name: getattr(settings, name) for name in names}
+    return json.loads(json.dumps({"data": digest, "shape": list(data.shape), "seed": seed, **chosen}))
+
+
+def _resume(
+    settings: FitSettings,
+    fingerprint: dict[str, Any],
+    optim: PyroOptim,
+    device: torch.device,
+    early_stopping: EarlyStopping | None,
+) -> list[float]:
+    folder = settings.checkpoint
+    if folder is None or not Path(folder).exists() or (Path(folder).is_dir() and not any(Path(folder).iterdir())):
+        return []
+    tensors, config = read_folder(folder, kind="checkpoint", device=device)
+    if config["fingerprint"] != fingerprint:
+        changed = sorted(k for k, v in fingerprint.items() if config["fingerprint"].get(k) != v)
+        raise CheckpointError(
+            f"Expected the checkpoint in {folder} to be of this very fit, but it differs in {', '.join(changed)}. "
+            "Choose another folder, or go back to the same data and settings."
+        )
+    if early_stopping is not None:
+        early_stopping.restore(config["early_stopping"], tensors)
+    losses = restore(tensors, config, optim, device)
+    logger.info("resumed from %s at step %d", folder, len(losses))
+    return losses
+
+
+def _write(
+    settings: FitSettings,
+    fingerprint: dict[str, Any],
+    optim: PyroOptim,
+    losses: list[float],
+    device: torch.device,
+    early_stopping: EarlyStopping | None,
+) -> None:
+    tensors, config = capture(optim, losses, device)
+    config["fingerprint"] = fingerprint
+    if early_stopping is not None:
+        config["early_stopping"], best = early_stopping.capture()
+        tensors.update(best)
+    assert settings.checkpoint is not None
+    write_folder(settings.checkpoint, tensors, config, kind="checkpoint", overwrite=True)

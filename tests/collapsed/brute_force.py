@@ -1,0 +1,189 @@
+"""Independent references: data densities written out with scipy, and sums over all orders and all DAGs."""
+
+import itertools
+import math
+
+import numpy as np
+import torch
+from scipy import interpolate, stats
+
+
+def all_orders(num_nodes):
+    return torch.tensor(list(itertools.permutations(range(num_nodes))))
+
+
+def linear_data(num_rows, num_nodes, seed, scale=1.0):
+    """Rows of a random linear SEM whose true order is shuffled."""
+    rng = np.random.default_rng(seed)
+    weights = np.triu(rng.normal(size=(num_nodes, num_nodes)) * (rng.random((num_nodes, num_nodes)) < 0.6), 1)
+    values = rng.normal(size=(num_rows, num_nodes)) @ np.linalg.inv(np.eye(num_nodes) - weights)
+    return torch.tensor(scale * values[:, rng.permutation(num_nodes)])
+
+
+def sparse_data(num_rows, num_nodes, num_edges, seed):
+    """Rows of an Erdős-Rényi linear SEM, weights ±U(0.3, 0.7), unit noise, columns shuffled; and its links."""
+    rng = np.random.default_rng(seed)
+    rows, columns = np.triu_indices(num_nodes, 1)
+    chosen = rng.choice(len(rows), num_edges, replace=False)
+    weights = np.zeros((num_nodes, num_nodes))
+    weights[rows[chosen], columns[chosen]] = rng.uniform(0.3, 0.7, num_edges) * rng.choice([-1, 1], num_edges)
+    values = rng.normal(size=(num_rows, num_nodes)) @ np.linalg.inv(np.eye(num_nodes) - weights)
+    shuffle = rng.permutation(num_nodes)
+    return torch.tensor(values[:, shuffle]), torch.tensor(weights[np.ix_(shuffle, shuffle)] != 0)
+
+
+def contrasts(num_rows):
+    """Orthonormal rows that span what is left of ``num_rows`` observations after their mean is taken away."""
+    q, _ = np.linalg.qr(np.column_stack([np.ones(num_rows), np.eye(num_rows)[:, : num_rows - 1]]))
+    return q[:, 1:].T
+
+
+def regression_density(target, parents, *, ridge, variance=None, prior=None):
+    """Log density of a response: normal at a known variance, multivariate Student with an InverseGamma(a, b) one."""
+    target, parents = np.asarray(target), np.asarray(parents)
+    cov = np.eye(len(target)) + parents @ parents.T / ridge
+    if variance is not None:
+        return stats.multivariate_normal.logpdf(target, cov=variance * cov)
+    shape, scale = prior
+    return stats.multivariate_t.logpdf(target, shape=scale / shape * cov, df=2 * shape)
+
+
+def dense_order_density(values, order, *, kind, ridge, variance=1.0, prior=(0.5, 0.5)):
+    """log p(X | order) of the dense model, by multivariate normal or Student densities of the data themselves."""
+    values = np.asarray(values)
+    parts = [(values[:, node], values[:, list(order[:k])]) for k, node in enumerate(order)]
+    if kind == "known":
+        return sum(regression_density(y, p, ridge=ridge, variance=variance) for y, p in parts)
+    if kind == "per-node":
+        return sum(regression_density(y, p, ridge=ridge, prior=prior) for y, p in parts)
+    # One variance for all nodes: given the predecessors' values, the Student law of each node has its scale updated
+    # by the nodes before it, so the joint density is a product of Student densities by the chain rule.
+    total, (shape, scale) = 0.0, prior
+    for y, p in parts:
+        total += regression_density(y, p, ridge=ridge, prior=(shape, scale))
+        cov = np.eye(len(y)) + p @ p.T / ridge
+        shape, scale = shape + len(y) / 2, scale + y @ np.linalg.solve(cov, y) / 2
+    return total
+
+
+def log_plackett_luce(order, logits):
+    scores = np.asarray(logits)[list(order)]
+    return sum(scores[k] - np.logaddexp.reduce(scores[k:]) for k in range(len(scores)))
+
+
+def chi_square_pvalue(counts, probs):
+    """Goodness of fit of counts to probabilities; cells with fewer than five expected draws are put together."""
+    counts, probs = np.asarray(counts, float), np.asarray(probs, float)
+    expected = probs / probs.sum() * counts.sum()
+    small = expected < 5
+    if small.any():
+        counts = np.append(counts[~small], counts[small].sum())
+        expected = np.append(expected[~small], expected[small].sum())
+    if expected[-1] == 0:
+        counts, expected = counts[:-1], expected[:-1]
+    return stats.chisquare(counts, expected).pvalue if len(counts) > 1 else 1.0
+
+
+def log_factorial(n):
+    return math.lgamma(n + 1)
+
+
+def effect_matrix(values, node, kind):
+    """The features of one column, centred, of mean square 1 and uncorrelated, by other means than the library's."""
+    column = np.asarray(values)[:, node]
+    column = (column - column.mean()) / column.std()
+    if kind == "linear":
+        return column[:, None]
+    knots = np.quantile(column, np.linspace(0.02, 0.98, 6))
+    basis = []
+    for unit in np.eye(len(knots)):  # cardinal natural splines, continued by straight lines
+        spline = interpolate.CubicSpline(knots, unit, bc_type="natural")
+        inner = spline(np.clip(column, knots[0], knots[-1]))
+        left = np.minimum(column - knots[0], 0) * spline(knots[0], 1)
+        right = np.maximum(column - knots[-1], 0) * spline(knots[-1], 1)
+        basis.append(inner + left + right)
+    basis = np.stack(basis, -1)
+    left_vectors, sizes, _ = np.linalg.svd(basis - basis.mean(0), full_matrices=False)
+    return left_vectors[:, sizes > 1e-8 * sizes[0]] * math.sqrt(len(column))
+
+
+def set_density(values, node, parents, *, kind, variance=None, prior=(0.5, 0.5), scales=(1, 3, 10), unit=1.0):
+    """log p(x_j | x_P) of the sparse models other than BGe: a mixture over effect sizes, of contrasts of the data."""
+    values = np.asarray(values)
+    left = contrasts(len(values))
+    target = left @ values[:, node] / unit
+    features = [left @ effect_matrix(values, i, kind) for i in parents]
+    terms = []
+    for scale in scales:
+        weighted = [f * scale / math.sqrt(f.shape[1]) for f in features]
+        block = np.concatenate(weighted, 1) if weighted else np.zeros((len(target), 0))
+        terms.append(regression_density(target, block, ridge=1.0, variance=variance, prior=prior))
+    return np.logaddexp.reduce(terms) - math.log(len(scales))
+
+
+def bge_density(values, columns):
+    """log p of some columns under the Normal-Wishart prior, row after row by the Student predictive density."""
+    values = np.asarray(values)
+    standard = (values - values.mean(0)) / values.std(0)
+    num_nodes, size = values.shape[1], len(columns)
+    mean, strength = np.zeros(size), 1.0
+    freedom, scatter = num_nodes + 2 - num_nodes + size, 0.5 * np.eye(size)
+    total = 0.0
+    for row in standard[:, list(columns)]:
+        dof = freedom - size + 1
+        total += stats.multivariate_t.logpdf(row, mean, scatter * (strength + 1) / (strength * dof), df=dof)
+        scatter = scatter + strength / (strength + 1) * np.outer(row - mean, row - mean)
+        mean = (strength * mean + row) / (strength + 1)
+        strength, freedom = strength + 1, freedom + 1
+    return total
+
+
+def subsets_of(items):
+    items = list(items)
+    return [c for k in range(len(items) + 1) for c in itertools.combinations(items, k)]
+
+
+def log_link_prior(parents, predecessors, node, probs):
+    return sum(math.log(probs[i, node] if i in parents else 1 - probs[i, node]) for i in predecessors)
+
+
+def order_densities(num_nodes, set_score, probs):
+    """log p(X | order) of every order, by sums over all parent sets; ``set_score(node, parents)`` is cached."""
+    cache = {(j, s): set_score(j, s) for j in range(num_nodes) for s in subsets_of(set(range(num_nodes)) - {j})}
+    totals = []
+    for order in itertools.permutations(range(num_nodes)):
+        total = 0.0
+        for k, j in enumerate(order):
+            sets = subsets_of(sorted(order[:k]))
+            total += np.logaddexp.reduce([cache[j, s] + log_link_prior(s, order[:k], j, probs) for s in sets])
+        totals.append(total)
+    return np.array(totals), cache
+
+
+def dag_sums(num_nodes, cache, prob):
+    """log p(X) and edge probabilities by a sum over all DAGs, each with its number of orders, for one link prior."""
+    others = [[i for i in range(num_nodes) if i != j] for j in range(num_nodes)]
+    choices = [[sum(1 << i for i in s) for s in subsets_of(o)] for o in others]
+    logs = [np.array([cache[j, s] for s in subsets_of(o)]) for j, o in enumerate(others)]
+    index = np.stack(np.meshgrid(*[np.arange(len(c)) for c in choices], indexing="ij"), -1).reshape(-1, num_nodes)
+    parents = np.stack([np.array(choices[j])[index[:, j]] for j in range(num_nodes)], -1)
+    # Orders of a DAG: paths that add a node whose parents are all there; a graph with a cycle has none.
+    counts = np.zeros((1 << num_nodes, len(parents)))
+    counts[0] = 1
+    for subset in range(1, 1 << num_nodes):
+        for j in range(num_nodes):
+            if subset >> j & 1:
+                counts[subset] += counts[subset & ~(1 << j)] * ((parents[:, j] & ~subset) == 0)
+    num_orders, keep = counts[-1], counts[-1] > 0
+    num_links = sum((parents >> i) & 1 for i in range(num_nodes)).sum(-1)
+    pairs = num_nodes * (num_nodes - 1) / 2
+    log_terms = sum(logs[j][index[keep, j]] for j in range(num_nodes)) + np.log(num_orders[keep])
+    log_terms += (
+        num_links[keep] * math.log(prob) + (pairs - num_links[keep]) * math.log1p(-prob) - log_factorial(num_nodes)
+    )
+    total = np.logaddexp.reduce(log_terms)
+    weights = np.exp(log_terms - total)
+    edges = np.array(
+        [[(weights * ((parents[keep, j] >> i) & 1)).sum() for j in range(num_nodes)] for i in range(num_nodes)]
+    )
+    return total, edges, int(keep.sum())
