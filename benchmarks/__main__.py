@@ -7,7 +7,7 @@ import importlib
 
 from benchmarks.timing import with_one_thread
 
-MODULES = ("precedence_mask", "plackett_luce", "cpdag")
+MODULES = ("precedence_mask", "plackett_luce", "cpdag", "collapsed_evidence")
 
 
 def main() -> None:

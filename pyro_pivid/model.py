@@ -11,10 +11,10 @@ from pyro import poutine
 from torch import Tensor
 from torch.distributions import Distribution
 
-from pyro_pivid.collapsed.statistics import SufficientStatistics
 from pyro_pivid.distributions import MaskedEdges, PlackettLuce
 from pyro_pivid.edge_families import EdgeFamily, call_with_nodes
 from pyro_pivid.sem import LinearSEM
+from pyro_pivid.statistics import SufficientStatistics
 
 
 class DAGModel:

@@ -17,8 +17,8 @@ from pyro_pivid.collapsed.conjugate import (
 from pyro_pivid.collapsed.dense_subsets import DenseSubsets
 from pyro_pivid.collapsed.evidence import check_orders
 from pyro_pivid.collapsed.noise import Noise
-from pyro_pivid.collapsed.statistics import SufficientStatistics
 from pyro_pivid.ops.permutation import precedence_mask
+from pyro_pivid.statistics import SufficientStatistics
 
 
 class DenseEvidence:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pyro_pivid.collapsed.statistics import SufficientStatistics
+from pyro_pivid.statistics import SufficientStatistics
 
 
 @dataclass(frozen=True)

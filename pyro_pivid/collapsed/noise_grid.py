@@ -18,7 +18,7 @@ def greedy_order(features: FeatureGram, required: Tensor) -> tuple[Tensor, float
     the first, and so on. It is used to place a grid, not as an answer.
 
     >>> from pyro_pivid.collapsed.features import linear_features
-    >>> from pyro_pivid.collapsed.statistics import SufficientStatistics
+    >>> from pyro_pivid.statistics import SufficientStatistics
     >>> cause = torch.randn(500, 1)
     >>> values = torch.cat([2 * cause + torch.randn(500, 1), cause], -1)
     >>> statistics = SufficientStatistics.from_data(values, intercept=True)

@@ -14,8 +14,8 @@ from pyro_pivid.collapsed.node_sets import NodeSets
 from pyro_pivid.collapsed.noise import Noise
 from pyro_pivid.collapsed.set_sums import SetSums, candidate_codes, padded_candidates
 from pyro_pivid.collapsed.set_tables import build_tables
-from pyro_pivid.collapsed.statistics import SufficientStatistics
 from pyro_pivid.collapsed.subset_tables import SparseSubsets
+from pyro_pivid.statistics import SufficientStatistics
 
 
 class ParentSetEvidence:

@@ -13,7 +13,7 @@ class RememberedRegressions:
 
     >>> from pyro_pivid.collapsed.features import linear_features
     >>> from pyro_pivid.collapsed.noise import Noise
-    >>> from pyro_pivid.collapsed.statistics import SufficientStatistics
+    >>> from pyro_pivid.statistics import SufficientStatistics
     >>> statistics = SufficientStatistics.from_data(torch.randn(50, 3), intercept=True)
     >>> scorer = ParentSetScorer(linear_features(statistics), Noise.parse(1.0))
     >>> regressions = RememberedRegressions(scorer, torch.tensor([1, 2]))

@@ -46,7 +46,7 @@ class ParentSetScorer:
     equal evidence.
 
     >>> from pyro_pivid.collapsed.features import linear_features
-    >>> from pyro_pivid.collapsed.statistics import SufficientStatistics
+    >>> from pyro_pivid.statistics import SufficientStatistics
     >>> statistics = SufficientStatistics.from_data(torch.randn(50, 3), intercept=True)
     >>> scorer = ParentSetScorer(linear_features(statistics), Noise.parse("per-node"))
     >>> scorer.log_evidence(torch.tensor([0, 0]), torch.tensor([[1], [2]])).shape

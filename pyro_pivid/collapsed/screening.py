@@ -19,7 +19,7 @@ def screen_candidates(features: FeatureGram, num_candidates: int, allowed: Tenso
     place is its best place in the three, forward selection first among equals.
 
     >>> from pyro_pivid.collapsed.features import linear_features
-    >>> from pyro_pivid.collapsed.statistics import SufficientStatistics
+    >>> from pyro_pivid.statistics import SufficientStatistics
     >>> cause = torch.randn(100, 5)
     >>> values = torch.cat([cause, cause[:, 3:4] + 0.1 * torch.randn(100, 1)], -1)
     >>> features = linear_features(SufficientStatistics.from_data(values, intercept=True))

@@ -35,7 +35,7 @@ def build_tables(
     """Tables of all nodes, the scorer they come from and the log weights ``(G,)`` of its noise grid.
 
     >>> from pyro_pivid.collapsed.features import linear_features
-    >>> from pyro_pivid.collapsed.statistics import SufficientStatistics
+    >>> from pyro_pivid.statistics import SufficientStatistics
     >>> statistics = SufficientStatistics.from_data(torch.randn(50, 3), intercept=True)
     >>> tables, _, weights = build_tables(linear_features(statistics), Noise.parse("per-node"), LinkPrior(3))
     >>> len(tables), weights

@@ -10,8 +10,8 @@ from pyro.distributions.torch_distribution import TorchDistribution
 from torch import Size, Tensor
 from torch.distributions import constraints
 
-from pyro_pivid.collapsed.statistics import SufficientStatistics
 from pyro_pivid.sem.structural import SEM, Parameters, RowsGivenEdges, without_row_dim
+from pyro_pivid.statistics import SufficientStatistics
 
 
 class LinearSEM(SEM):

@@ -4,8 +4,8 @@ import pyro
 import pytest
 import torch
 
-from pyro_pivid.collapsed.statistics import SufficientStatistics
 from pyro_pivid.sem import DatasetGivenEdges, LinearRowsGivenEdges, RowsGivenEdges
+from pyro_pivid.statistics import SufficientStatistics
 from tests.fake_cuda import fake_device
 from tests.sem.cases import NUM_NODES, linear_case, neural_case
 

@@ -7,8 +7,8 @@ import torch
 from scipy.stats import multivariate_normal
 from torch.testing import assert_close
 
-from pyro_pivid.collapsed.statistics import SufficientStatistics
 from pyro_pivid.sem import DatasetGivenEdges, LinearSEM
+from pyro_pivid.statistics import SufficientStatistics
 from tests.sem.cases import NUM_NODES, linear_case, random_edges
 
 OPTIONS = list(itertools.product(["known", "equal", "per-node"], [False, True], [False, True]))

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from pyro_pivid.collapsed.statistics import SufficientStatistics
 from pyro_pivid.distributions import MaskedEdges, SpikeSlab, StraightThroughBernoulli
 from pyro_pivid.sem import DatasetGivenEdges, LinearRowsGivenEdges
+from pyro_pivid.statistics import SufficientStatistics
 from tests.sem.cases import linear_case
 
 ORDER = torch.tensor([2, 0, 1])

@@ -8,8 +8,8 @@ from pyro import poutine
 from pyro.infer import SVI, Trace_ELBO
 from torch.testing import assert_close
 
-from pyro_pivid.collapsed.statistics import SufficientStatistics
 from pyro_pivid.sem import SEM, LinearRowsGivenEdges, LinearSEM, NeuralSEM, RowsGivenEdges
+from pyro_pivid.statistics import SufficientStatistics
 from tests.sem.cases import NUM_NODES, linear_case, neural_case, random_edges
 
 NUM_ROWS = 12

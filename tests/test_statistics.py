@@ -6,7 +6,7 @@ import torch
 from scipy import stats
 
 from pyro_pivid.collapsed.conjugate import exceedance_prob, inverse_gamma_nodes, inverse_gamma_sample
-from pyro_pivid.collapsed.statistics import SufficientStatistics
+from pyro_pivid.statistics import SufficientStatistics
 
 
 @pytest.mark.parametrize("intercept", [False, True])
