@@ -11,13 +11,13 @@ from torch.profiler import ProfilerActivity, profile
 
 
 def best_seconds(call: Callable[[], object], *, num_repeats: int = 5) -> float:
-    """Seconds of the fastest call: the one that other work on the machine disturbed least."""
+    """CPU seconds of the fastest call: other work on the machine disturbs neither much."""
     call()
     seconds = []
     for _ in range(num_repeats):
-        start = time.perf_counter()
+        start = time.process_time()
         call()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     return min(seconds)
 
 

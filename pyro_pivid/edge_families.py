@@ -18,6 +18,7 @@ from pyro_pivid.distributions import SpikeSlab, StraightThroughBernoulli
 
 INITIAL_SCALE = 0.1
 GATE_TEMPERATURE = 0.5
+OPEN_LOGIT = 4.0  # gates start open: a link that starts shut never shows what it is worth
 
 
 class EdgeFamily(ABC):
@@ -85,7 +86,7 @@ class SpikeSlabEdges(EdgeFamily):
         return SpikeSlab(logits, _square(data, 0.0), _square(data, self.prior_scale), temperature=GATE_TEMPERATURE)
 
     def posterior(self, data: Tensor) -> Distribution:
-        logits = pyro.param("guide.edge_logits", lambda: _square(data, 0.0))
+        logits = pyro.param("guide.edge_logits", lambda: _square(data, OPEN_LOGIT))
         normal = super().posterior(data)
         return SpikeSlab(logits, normal.mean, normal.stddev, temperature=GATE_TEMPERATURE)
 
@@ -110,7 +111,7 @@ class GateEdges(EdgeFamily):
         return StraightThroughBernoulli(GATE_TEMPERATURE, _square(data, sparse_log_odds(data.shape[-1]) - occam))
 
     def posterior(self, data: Tensor) -> Distribution:
-        logits = pyro.param("guide.edge_logits", lambda: _square(data, 2.0))  # gates start open
+        logits = pyro.param("guide.edge_logits", lambda: _square(data, OPEN_LOGIT))
         return StraightThroughBernoulli(GATE_TEMPERATURE, logits)
 
 

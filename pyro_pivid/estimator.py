@@ -10,53 +10,65 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyro_pivid.collapsed import DenseEvidence, ExactPosterior, ParentSetEvidence
+from pyro_pivid.collapsed.sources import ExactSource
+from pyro_pivid.collapsed.variational import CollapsedSettings, fit_collapsed
 from pyro_pivid.edge_families import make_edge_family
 from pyro_pivid.inference import FitSettings
 from pyro_pivid.model import DAGModel
+from pyro_pivid.order_prior import make_order_law
+from pyro_pivid.plan import INFERENCES, SEM_NAMES, Pieces
 from pyro_pivid.posterior import Posterior
 from pyro_pivid.relaxed import RelaxedSettings, fit_relaxed
 from pyro_pivid.sem import SEM, LinearSEM, NeuralSEM
-from pyro_pivid.table import TableLike, read_table, standardize
+from pyro_pivid.sem.noise import check_noise
+from pyro_pivid.table import Table, TableLike, read_table, standardize
 
 logger = logging.getLogger(__name__)
-
-SEMS = ("linear", "neural")
-DEFAULT_STEPS = {"linear": 1000, "neural": 1500}
 
 
 class PIVID:
     """Bayesian learning of DAGs from a table.
 
     ``PIVID()`` with no argument is the safe choice for a stranger's table: standardised columns, an unknown noise scale
-    for each node, sparse links. The paper's own setting is ``PIVID(edge_prior="normal", noise=0.1)``. A number or
-    ``"equal"`` for ``noise`` is a statement about the units of the data, so columns are then not rescaled by default.
+    for each node, sparse links, exact or collapsed inference; its answer does not change when a column is rescaled. The
+    paper's own setting is ``PIVID(edge_prior="normal", noise=0.1, inference="relaxed")``. A number or ``"equal"`` for
+    ``noise`` is a statement about the units of the data, so columns are then not rescaled by default.
 
     >>> from pyro_pivid.datasets import simulate
-    >>> data, truth = simulate(num_nodes=4, num_edges=4, seed=1)
-    >>> learner = PIVID(edge_prior="normal", noise=0.1, inference="relaxed")
-    >>> posterior = learner.fit(data, num_steps=300, progress_bar=False)
+    >>> data, truth = simulate(num_nodes=5, num_edges=5, weights="uniform", seed=2)
+    >>> posterior = PIVID(noise="equal").fit(data, progress_bar=False)
+    >>> posterior.info["inference"]
+    'exact'
     >>> ((posterior.edge_probs().to_numpy() > 0.5) == (truth.numpy() != 0)).all().item()
     True
 
-    :param sem: ``"linear"``, ``"neural"``, a :class:`~pyro_pivid.sem.SEM` or a Pyro function ``sem(rows, edges)``.
-    :param inference: ``"relaxed"`` (SVI over orders and edges), or ``"auto"``.
-    :param edge_prior: ``"spike-slab"`` (default of linear), ``"normal"``, ``"laplace"``, ``"bernoulli"`` (default of
-        neural), a distribution over links, or a Pyro function that returns one and may sample latent sites.
+    **Inference.** ``"exact"`` sums over all orders and parent sets (up to 16 nodes, 20 where memory allows).
+    ``"collapsed"`` integrates the edges out and learns the order by SVI. ``"relaxed"`` learns orders and edges together
+    by SVI, as in the paper; a learned noise scale is then a point estimate, which picks one order where several are
+    equally good, so prefer the other two wherever they apply. ``"auto"`` takes the first of the three that the pieces
+    allow and says which (``posterior.info["inference"]``).
+
+    :param sem: ``"linear"``, ``"spline"`` (additive nonlinear), ``"neural"``, a :class:`~pyro_pivid.sem.SEM` or a Pyro
+        function ``sem(rows, edges)``.
+    :param inference: ``"auto"``, ``"exact"``, ``"collapsed"`` or ``"relaxed"``.
+    :param edge_prior: ``"spike-slab"`` (default), ``"normal"``, ``"laplace"``, ``"bernoulli"`` (default of neural), a
+        distribution over links, or a Pyro function that returns one and may sample latent sites.
     :param noise: ``"per-node"``, ``"equal"`` or a number, the known scale; of a named ``sem``.
     :param noise_family: ``"normal"``, ``"laplace"`` or ``"student-t"``; of a named ``sem``.
     :param standardize: divide columns by their standard deviation; by default only where the noise is per node.
     :param order_prior: scores of the columns (larger is earlier), a ``PlackettLuce``, or a Pyro function.
     :param order_gradient: ``"score"`` (leave-one-out baseline) or ``"pathwise"`` (straight-through SoftSort).
-    :param num_orders: orders drawn in each step.
+    :param num_orders: orders drawn in each step; 64 by default, 32 for networks.
     :param num_graphs: graphs drawn for each order, where the likelihood is sampled.
     :param analytic: exact KL divergences and expectations where they exist; ``False`` is Pyro's plain ``Trace_ELBO``.
     :param quantize: links below ``link_threshold`` count as zero in the likelihood already (straight-through).
     :param link_threshold: below which a continuous link is read as absent.
-    :param prior_scale: scale of the prior of a link's weight.
-    :param batch_size: rows in a minibatch; all by default.
-    :param restarts: fits from different seeds, of which the best is kept.
-    :param num_jobs: processes for the restarts, as in joblib.
-    :param validation_fraction: share of rows held out to decide when to stop.
+    :param prior_scale: scale of the prior of a link's weight (``"normal"``, ``"laplace"``, relaxed ``"spike-slab"``).
+    :param batch_size: rows in a minibatch of relaxed inference; all by default.
+    :param restarts: fits from different seeds: relaxed keeps the best (1 by default), collapsed merges them (2).
+    :param num_jobs: processes for the restarts of relaxed inference, as in joblib.
+    :param validation_fraction: share of rows held out to decide when to stop relaxed inference.
     :param metric: decides when to stop: a function of edge draws ``(S, D, D)``, smaller is better.
     :param patience: looks without improvement before stopping.
     """
@@ -72,44 +84,49 @@ class PIVID:
         standardize: bool | None = None,
         order_prior: Any = None,
         order_gradient: str = "score",
-        num_orders: int = 64,
+        num_orders: int | None = None,
         num_graphs: int = 1,
         analytic: bool = True,
         quantize: bool = False,
         link_threshold: float = 0.5,
         prior_scale: float = 1.0,
         batch_size: int | None = None,
-        restarts: int = 1,
+        restarts: int | None = None,
         num_jobs: int | None = None,
         validation_fraction: float = 0.0,
         metric: Callable[[Tensor], float] | None = None,
         patience: int = 10,
     ) -> None:
-        if isinstance(sem, str) and sem not in SEMS:
-            raise ValueError(f"Expected `sem` to be one of {SEMS}, a SEM or a Pyro function, but got {sem!r}.")
-        if inference not in ("auto", "relaxed"):
-            raise ValueError(f'Expected `inference` to be "auto" or "relaxed", but got {inference!r}.')
+        if isinstance(sem, str) and sem not in SEM_NAMES:
+            raise ValueError(f"Expected `sem` to be one of {SEM_NAMES}, a SEM or a Pyro function, but got {sem!r}.")
+        if inference not in INFERENCES:
+            raise ValueError(f"Expected `inference` to be one of {INFERENCES}, but got {inference!r}.")
         for name, value in {"num_orders": num_orders, "num_graphs": num_graphs, "restarts": restarts}.items():
-            if not (isinstance(value, int) and value > 0):
+            if value is not None and not (isinstance(value, int) and value > 0):
                 raise ValueError(f"Expected `{name}` to be a positive whole number, but got {value!r}.")
+        check_noise(noise, noise_family)
+        self.inference = inference
         self.noise = sem.noise if isinstance(sem, SEM) else noise
-        self.sem = _make_sem(sem, noise, noise_family, gates=edge_prior == "bernoulli")
-        is_neural = isinstance(self.sem, NeuralSEM)
-        self.edge_prior = edge_prior if edge_prior is not None else "bernoulli" if is_neural else "spike-slab"
+        self.edge_prior = _default_edge_prior(sem) if edge_prior is None else edge_prior
+        self.pieces = Pieces(sem, self.edge_prior, noise_family, order_prior)
+        if inference != "auto":
+            self.pieces.choose(inference, num_nodes=2)  # refuse what cannot go together before any data are read
+        self.sem = _make_sem(sem, noise, noise_family, gates=self.edge_prior == "bernoulli")
         weights_per_link = self.sem.weights_per_link if isinstance(self.sem, NeuralSEM) else 1
         self.edge_family = make_edge_family(self.edge_prior, weights_per_link=weights_per_link, prior_scale=prior_scale)
-        self.inference = "relaxed"
         self.standardize = self.noise == "per-node" if standardize is None else standardize
         self.order_prior = order_prior
+        self.num_orders = num_orders or (32 if isinstance(self.sem, NeuralSEM) else 64)
         self.num_graphs = num_graphs
         self.batch_size = batch_size
         self.quantize = quantize
+        self.link_threshold = link_threshold
+        self.prior_scale = prior_scale
         self.restarts = restarts
         self.num_jobs = num_jobs
-        self.default_steps = DEFAULT_STEPS["neural" if is_neural else "linear"]
         self.relaxed = RelaxedSettings(
             order_gradient=order_gradient,
-            num_orders=num_orders,
+            num_orders=self.num_orders,
             plain=not analytic,
             link_threshold=link_threshold,
             validation_fraction=validation_fraction,
@@ -134,9 +151,9 @@ class PIVID:
         """Learn the posterior over DAGs.
 
         :param data: DataFrame, array, tensor, or the path of a CSV or Parquet file; one column a node.
-        :param num_steps: steps of SVI.
-        :param learning_rate: of the edges and the SEM.
-        :param order_learning_rate: of the order scores: 0.1 for ``"score"``, 0.02 for ``"pathwise"`` by default.
+        :param num_steps: steps of SVI: 1000 for relaxed, 300 for collapsed inference by default.
+        :param learning_rate: of the edges and the SEM, in relaxed inference.
+        :param order_learning_rate: of the order scores: 0.1, or 0.02 where their gradient is pathwise.
         :param seed: of everything random; the same seed gives the same answer.
         :param progress_bar: show one.
         :param device: where to compute; that of the data by default.
@@ -147,35 +164,86 @@ class PIVID:
         if dtype is None and isinstance(self.sem, NeuralSEM) and not isinstance(data, Tensor):
             dtype = torch.float32  # networks gain nothing from more, and run at half the speed
         table = read_table(data, min_rows=3, dtype=dtype, device=device)
-        centred, _, scales = standardize(table.values)
-        values = centred if self.standardize else centred * scales
-        logger.info("%s inference on %d rows of %d nodes", self.inference, table.num_rows, table.num_nodes)
+        chosen = self.pieces.choose(self.inference, num_nodes=table.num_nodes)
+        logger.info("%s inference on %d rows of %d nodes", chosen, table.num_rows, table.num_nodes)
         if order_learning_rate is None:
-            order_learning_rate = 0.1 if self.relaxed.order_gradient == "score" else 0.02
-        done = fit_relaxed(
-            self._model(),
-            values,
-            settings=self.relaxed,
-            fit_settings=FitSettings(
-                num_steps=self.default_steps if num_steps is None else num_steps,
-                learning_rate=learning_rate,
+            order_learning_rate = 0.02 if self.relaxed.order_gradient == "pathwise" else 0.1
+        if chosen == "exact":
+            return self._fit_exact(table)
+        if chosen == "collapsed":
+            settings = CollapsedSettings(
+                num_steps=num_steps or CollapsedSettings.num_steps,
+                num_particles=self.num_orders,
                 order_learning_rate=order_learning_rate,
-                checkpoint=checkpoint,
-                checkpoint_every=checkpoint_every,
+                restarts=self.restarts or CollapsedSettings.restarts,
+                link_threshold=self.link_threshold,
                 progress_bar=progress_bar,
-            ),
-            seeds=[seed + k for k in range(self.restarts)],
-            num_jobs=self.num_jobs,
+                checkpoint=checkpoint,
+            )
+            return self._fit_collapsed(table, settings, seed)
+        fit_settings = FitSettings(
+            num_steps=1000 if num_steps is None else num_steps,
+            learning_rate=learning_rate,
+            order_learning_rate=order_learning_rate,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            progress_bar=progress_bar,
+        )
+        return self._fit_relaxed(table, fit_settings, seed)
+
+    def _fit_exact(self, table: Table) -> Posterior:
+        evidence, scales = self._evidence(table)
+        prior = None if self.order_prior is None else make_order_law(self.order_prior, table.values).logits
+        exact = ExactPosterior(evidence, order_prior=prior)
+        words = "The result is exact: all orders and parent sets were summed over."
+        info = {"inference": "exact", "log_evidence": exact.log_evidence.item(), "diagnosis": words}
+        source = ExactSource(exact, link_threshold=self.link_threshold)
+        return Posterior(source, names=table.names, scales=scales, info=info)
+
+    def _fit_collapsed(self, table: Table, settings: CollapsedSettings, seed: int) -> Posterior:
+        evidence, scales = self._evidence(table)
+        done = fit_collapsed(evidence, order_prior=self.order_prior, settings=settings, seed=seed)
+        info = {
+            "inference": "collapsed",
+            "losses": done.losses[0],
+            "restart_losses": done.losses,
+            "diagnosis": done.diagnosis,
+        }
+        return Posterior(done.source, names=table.names, scales=scales, info=info)
+
+    def _evidence(self, table: Table) -> tuple[DenseEvidence | ParentSetEvidence, Tensor | None]:
+        """The evidence of orders, and what its weights must be divided by to be in the units of the data."""
+        noise: Any = self.noise
+        if self.edge_prior == "normal":
+            values, scales = self._centred(table)
+            return DenseEvidence.from_data(values, noise=noise, edge_scale=self.prior_scale), scales
+        features = "spline" if self.pieces.sem == "spline" else "linear"
+        evidence = ParentSetEvidence.from_data(
+            table.values, features=features, noise=noise, standardize=self.standardize
+        )
+        return evidence, None
+
+    def _fit_relaxed(self, table: Table, fit_settings: FitSettings, seed: int) -> Posterior:
+        values, scales = self._centred(table)
+        seeds = [seed + k for k in range(self.restarts or 1)]
+        done = fit_relaxed(
+            self._model(), values, settings=self.relaxed, fit_settings=fit_settings, seeds=seeds, num_jobs=self.num_jobs
         )
         best = done.restarts.best
         info = {
-            "inference": self.inference,
+            "inference": "relaxed",
+            "diagnosis": done.restarts.in_words(),
             "elbos": done.restarts.elbos,
-            "seeds": [fit.seed for fit in done.restarts.fits],
+            "seeds": seeds,
             "losses": best.losses,
             "params": best.params,
         }
-        return Posterior(done.source, names=table.names, scales=scales if self.standardize else None, info=info)
+        return Posterior(done.source, names=table.names, scales=scales, info=info)
+
+    def _centred(self, table: Table) -> tuple[Tensor, Tensor | None]:
+        """Columns without their means, and divided by their scales if asked for."""
+        standardized, _, scales = standardize(table.values)
+        return (standardized, scales) if self.standardize else (standardized * scales, None)
 
     def _model(self) -> DAGModel:
         return DAGModel(
@@ -184,8 +252,12 @@ class PIVID:
             order_prior=self.order_prior,
             num_graphs=self.num_graphs,
             batch_size=self.batch_size,
-            link_threshold=self.relaxed.link_threshold if self.quantize else None,
+            link_threshold=self.link_threshold if self.quantize else None,
         )
+
+
+def _default_edge_prior(sem: Any) -> str:
+    return "bernoulli" if sem == "neural" or isinstance(sem, NeuralSEM) else "spike-slab"
 
 
 def _make_sem(sem: Any, noise: float | str, noise_family: str, *, gates: bool) -> Any:
@@ -193,6 +265,8 @@ def _make_sem(sem: Any, noise: float | str, noise_family: str, *, gates: bool) -
         return LinearSEM(noise, noise_family=noise_family, weighted_gates=gates)
     if sem == "neural":
         return NeuralSEM(noise, noise_family=noise_family)
+    if sem == "spline":
+        return None  # exists only with its edges integrated out
     if not callable(sem):
         raise TypeError(f"Expected `sem` to be a name, a SEM or a Pyro function, but got {type(sem).__name__}.")
     return sem

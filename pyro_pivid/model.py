@@ -9,10 +9,10 @@ import pyro
 import torch
 from pyro import poutine
 from torch import Tensor
-from torch.distributions import Distribution
 
 from pyro_pivid.distributions import MaskedEdges, PlackettLuce
-from pyro_pivid.edge_families import EdgeFamily, call_with_nodes
+from pyro_pivid.edge_families import EdgeFamily
+from pyro_pivid.order_prior import make_order_law
 from pyro_pivid.sem import LinearSEM
 from pyro_pivid.statistics import SufficientStatistics
 
@@ -71,20 +71,7 @@ class DAGModel:
 
     def order_law(self, data: Tensor) -> PlackettLuce:
         """The prior over orders."""
-        num_nodes = data.shape[-1]
-        prior = self.order_prior
-        if prior is None:
-            return PlackettLuce(data.new_zeros(num_nodes))
-        if not isinstance(prior, Tensor | Distribution):
-            prior = call_with_nodes(prior, num_nodes)
-        law = PlackettLuce(prior) if isinstance(prior, Tensor) else prior
-        if not isinstance(law, PlackettLuce) or law.num_nodes != num_nodes:
-            came = f"{law.num_nodes} nodes" if isinstance(law, PlackettLuce) else type(law).__name__
-            raise ValueError(
-                f"Expected `order_prior` to give a PlackettLuce law or scores of {num_nodes} nodes, but got {came}. "
-                "Pass scores in the order of the columns; larger scores come earlier."
-            )
-        return law
+        return make_order_law(self.order_prior, data)
 
     def graphs(self) -> Any:
         """The plate of graphs drawn for one order; each counts for a share, so that the terms are averaged."""

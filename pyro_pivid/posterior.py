@@ -144,6 +144,10 @@ class Posterior:
             edges = edges * (self.scales.to(edges) / self.scales.to(edges).unsqueeze(-1))
         return Draws(orders, edges)
 
+    def diagnose(self) -> Any:
+        """Whether to believe the result, and what to do if not: ``print`` it for the words, look inside for numbers."""
+        return self.info.get("diagnosis", "Nothing is known of how these draws were made.")
+
     def edge_probs(self) -> pd.DataFrame:
         """P(i → j | data), rows parents and columns children; the same numbers at every call.
 

@@ -144,6 +144,57 @@ def test_checkpoints_from_the_facade(simulated, tmp_path):
     pd.testing.assert_frame_equal(first, learner.fit(data, **options).edge_probs())
 
 
+def test_auto_takes_the_most_exact_inference_that_applies(simulated):
+    data, _ = simulated
+    wide = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 18)), columns=[f"v{k}" for k in range(18)])
+    quick = {"num_steps": 10, "progress_bar": False}
+    assert PIVID().fit(data, **quick).info["inference"] == "exact"
+    assert PIVID().fit(wide, **quick).info["inference"] == "collapsed"
+    assert PIVID(edge_prior="laplace").fit(data, **quick).info["inference"] == "relaxed"
+    assert PIVID(noise_family="laplace").fit(data, **quick).info["inference"] == "relaxed"
+    assert PIVID(sem="spline").fit(data, **quick).info["inference"] == "exact"
+    assert PIVID(order_prior=lambda n: torch.zeros(n)).fit(data, **quick).info["inference"] == "collapsed"
+
+
+@pytest.mark.parametrize("options", [{}, {"noise": "equal"}, {"edge_prior": "normal", "noise": 0.1}, {"sem": "spline"}])
+def test_collapsed_and_exact_give_the_same_probabilities(simulated, options):
+    """SVI with chains under the exact evidence against the dynamic programme (Monte Carlo error about 0.01)."""
+    data, _ = simulated
+    exact = PIVID(inference="exact", **options).fit(data)
+    collapsed = PIVID(inference="collapsed", **options).fit(data, progress_bar=False)
+    np.testing.assert_allclose(exact.edge_probs(), collapsed.edge_probs(), atol=0.03)
+    assert "exact" in str(exact.diagnose())
+    assert collapsed.diagnose().is_reliable
+
+
+def test_exact_draws_follow_the_exact_probabilities(simulated):
+    posterior = PIVID().fit(simulated[0])
+    draws = posterior.sample(4000, seed=0)
+    error = (draws.edges != 0).double().mean(0) - torch.tensor(posterior.edge_probs().to_numpy())
+    assert is_dag(draws.edges).all()
+    assert error.abs().max() < 5 * 0.5 / 4000**0.5  # fails once in 1e5 seeds
+
+
+def test_order_prior_reaches_the_exact_posterior():
+    torch.manual_seed(1)
+    cause = torch.randn(300, 1)
+    pair = torch.cat([cause, cause + torch.randn(300, 1)], -1)
+    flat = PIVID().fit(pair).edge_probs().to_numpy()
+    np.testing.assert_allclose(flat[0, 1], flat[1, 0], rtol=1e-9)  # Markov equivalent
+    informed = PIVID(order_prior=torch.tensor([0.0, np.log(9.0)])).fit(pair).edge_probs().to_numpy()
+    np.testing.assert_allclose(informed[1, 0] / (informed[1, 0] + informed[0, 1]), 0.9, rtol=1e-6)
+
+
+@pytest.mark.parametrize("inference", ["exact", "collapsed"])
+def test_default_answer_does_not_change_with_units(simulated, inference):
+    data, _ = simulated
+    other = data.copy()
+    other["X2"] = 1e3 * other["X2"] + 1e6
+    other["X4"] = 1e-3 * other["X4"]
+    fits = [PIVID(inference=inference).fit(table, num_steps=50, progress_bar=False) for table in (data, other)]
+    np.testing.assert_allclose(fits[0].edge_probs(), fits[1].edge_probs(), atol=1e-6)
+
+
 def bad_tables():
     good = pd.DataFrame({"a": [1.0, 2.0, 4.0, 3.0], "b": [0.5, 0.1, 0.7, 0.2], "c": [1.0, 0.0, 1.0, 1.0]})
     yield "nan", good.assign(b=[np.nan, 1, 2, 3]), "b"
@@ -174,11 +225,22 @@ def test_bad_tables(table, text):
         ({"noise_family": "gamma"}, ValueError, "`noise_family`.*'gamma'"),
         ({"num_orders": 0}, ValueError, "`num_orders`.*0"),
         ({"restarts": 1.5}, ValueError, "`restarts`.*1.5"),
+        ({"inference": "exact", "edge_prior": "laplace"}, ValueError, "edge_prior='laplace'.*relaxed"),
+        ({"inference": "collapsed", "sem": "neural"}, ValueError, "sem='neural'.*relaxed"),
+        ({"inference": "exact", "noise_family": "laplace"}, ValueError, "noise_family='laplace'.*relaxed"),
+        ({"inference": "relaxed", "sem": "spline"}, ValueError, "spline.*neural"),
+        ({"inference": "exact", "order_prior": lambda: None}, ValueError, "order_prior.*collapsed"),
     ],
 )
 def test_bad_settings(options, error, text):
     with pytest.raises(error, match=text):
         PIVID(**options)
+
+
+def test_too_many_nodes_for_exact_inference():
+    wide = np.random.default_rng(0).normal(size=(50, 21))
+    with pytest.raises(ValueError, match="at most 20 nodes.*got 21.*collapsed"):
+        PIVID(inference="exact").fit(wide)
 
 
 def test_bad_requests_of_a_posterior(simulated):

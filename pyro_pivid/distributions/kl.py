@@ -32,9 +32,16 @@ def _kl_plackett_luce_matrix(q: PlackettLuceMatrix, p: PlackettLuceMatrix) -> Te
 
 @register_kl(MaskedEdges, MaskedEdges)
 def _kl_masked_edges(q: MaskedEdges, p: MaskedEdges) -> Tensor:
+    # The gradient with respect to the mask needs forbidden links too, but zero times infinity must not spread: a number
+    # beyond all others stands for infinity.
     link_kl = kl_divergence(q.base, p.base)
-    # The gradient with respect to the mask needs forbidden links too; only what is not finite there must not spread.
-    link_kl = torch.where(q.allowed | torch.isfinite(link_kl), link_kl, 0.0)
+    link_kl = link_kl.clamp(max=torch.finfo(link_kl.dtype).max / 1e6)
+    if link_kl.dim() == 2:  # links that all orders share: one product instead of a copy for each
+        kl = q.edge_mask.to(link_kl.dtype).flatten(-2) @ link_kl.flatten()
+    else:
+        kl = (link_kl * q.edge_mask).sum((-1, -2))
+    if q.order is p.order:
+        return kl
     other_order = (q.allowed != p.allowed).flatten(-2).any(-1)
     # Under two different orders each law has links that are exactly zero under the other.
-    return torch.where(other_order, torch.inf, (link_kl * q.edge_mask).sum((-1, -2)))
+    return torch.where(other_order, torch.inf, kl)

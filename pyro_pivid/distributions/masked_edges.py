@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import torch
@@ -51,10 +52,13 @@ class MaskedEdges(TorchDistribution):
                 check_permutation_matrix(order, num_nodes, remedy="Draw it from RelaxedPlackettLuce with hard=True.")
             else:
                 check_order(order, num_nodes)
-        edge_mask = precedence_mask(order, hard=True)
+        edge_mask = _mask_of(order)
         batch_shape = _broadcast_batch(base.batch_shape[:-2], edge_mask.shape[:-2])
         event_shape = base.batch_shape[-2:]
-        self.base = base.expand(batch_shape + event_shape)
+        # The base stays as small as it was given, so that moments and divergences of links that all orders share are
+        # computed once; only draws need a copy for each batch entry.
+        self.base: Any = base
+        self.order = order
         self.edge_mask = edge_mask.expand(batch_shape + event_shape)
         self.has_rsample = base.has_rsample
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
@@ -79,7 +83,8 @@ class MaskedEdges(TorchDistribution):
     def expand(self, batch_shape: Any, _instance: MaskedEdges | None = None) -> MaskedEdges:
         new = self._get_checked_instance(MaskedEdges, _instance)
         batch_shape = Size(batch_shape)
-        new.base = self.base.expand(batch_shape + self.event_shape)
+        new.base = self.base
+        new.order = self.order
         new.edge_mask = self.edge_mask.expand(batch_shape + self.event_shape)
         new.has_rsample = self.has_rsample
         super(MaskedEdges, new).__init__(batch_shape, self.event_shape, validate_args=False)
@@ -88,15 +93,18 @@ class MaskedEdges(TorchDistribution):
 
     def sample(self, sample_shape: Any = Size()) -> Tensor:
         with torch.no_grad():
-            return self._cut(self.base.sample(Size(sample_shape)))
+            return self._cut(self._base_for_each().sample(Size(sample_shape))) + 0.0  # -0.0 becomes 0.0
 
     def rsample(self, sample_shape: Any = Size()) -> Tensor:
-        return self._cut(self.base.rsample(Size(sample_shape)))
+        return self._cut(self._base_for_each().rsample(Size(sample_shape))) + 0.0
+
+    def _base_for_each(self) -> Distribution:
+        return self.base.expand(self.batch_shape + self.event_shape)
 
     def _cut(self, links: Tensor) -> Tensor:
         if self.edge_mask.dtype == torch.bool:
             return torch.where(self.edge_mask, links, 0)
-        return links * self.edge_mask + 0.0  # adding zero turns -0.0 into 0.0
+        return links * self.edge_mask
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
@@ -132,7 +140,8 @@ class MaskedEdges(TorchDistribution):
     @property
     def variance(self) -> Tensor:
         # Var(M B) = M² Var(B): the same value as with M, but another gradient with respect to the order.
-        return self._cut(self._cut(self.base.variance))
+        variance = self._cut(self.base.variance)
+        return self._cut(variance) if self.edge_mask.requires_grad else variance
 
     @property
     def mode(self) -> Tensor:
@@ -141,6 +150,19 @@ class MaskedEdges(TorchDistribution):
     def entropy(self) -> Tensor:
         """The sum of the link entropies over the allowed pairs."""
         return self._cut(self.base.entropy()).sum((-1, -2))
+
+
+_latest_mask: tuple[weakref.ref[Tensor], int, Tensor] | None = None
+
+
+def _mask_of(order: Tensor) -> Tensor:
+    """The precedence mask; the one before is kept, for a guide and the model after it are given the same tensor."""
+    global _latest_mask
+    if order.requires_grad:
+        return precedence_mask(order, hard=True)
+    if _latest_mask is None or _latest_mask[0]() is not order or _latest_mask[1] != order._version:
+        _latest_mask = weakref.ref(order), order._version, precedence_mask(order, hard=True)
+    return _latest_mask[2]
 
 
 class _MaskedSupport(constraints.Constraint):

@@ -6,10 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from pyro import poutine
 from pyro.distributions.util import scale_and_mask
 from pyro.infer import ELBO
-from pyro.infer.enum import get_importance_trace
+from pyro.infer.util import is_validation_enabled
 from pyro.poutine import Trace
+from pyro.poutine.messenger import Messenger
+from pyro.poutine.util import prune_subsample_sites
+from pyro.util import check_model_guide_match
 from torch import Tensor
 from torch.distributions import kl_divergence
 
@@ -71,9 +75,14 @@ class LeaveOneOutELBO(ELBO):
         self.analytic_kl = analytic_kl
         self.expected_likelihood = expected_likelihood
         self.scale_advantages = scale_advantages
+        self._draws_edges = False  # becomes true when something turns out to need a draw of the edges
 
     def _get_trace(self, model: Program, guide: Program, args: Any, kwargs: Any) -> tuple[Trace, Trace]:
-        return get_importance_trace("flat", self.max_plate_nesting, model, guide, args, kwargs)
+        guide_trace = poutine.trace(guide).get_trace(*args, **kwargs)
+        model_trace = poutine.trace(poutine.replay(model, trace=guide_trace)).get_trace(*args, **kwargs)
+        if is_validation_enabled():
+            check_model_guide_match(model_trace, guide_trace, self.max_plate_nesting)
+        return prune_subsample_sites(model_trace), prune_subsample_sites(guide_trace)
 
     def loss(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> float:
         """The negative ELBO, without gradients."""
@@ -107,23 +116,35 @@ class LeaveOneOutELBO(ELBO):
         if self.max_plate_nesting == float("inf"):
             self._guess_max_plate_nesting(model, guide, args, kwargs)
         model, guide = self._vectorized_num_particles(model), self._vectorized_num_particles(guide)
-        model_trace, guide_trace = self._get_trace(model, guide, args, kwargs)
-        exact = self._exact_terms(model_trace, guide_trace)
+        model_trace, guide_trace, exact = self._traces(model, guide, args, kwargs)
+        model_trace.compute_log_prob(lambda name, _: name not in exact)
+        guide_trace.compute_log_prob(lambda name, site: name not in exact or not _is_reparameterized(site))
         total: Any = 0.0
         scores: Tensor | None = None
         for name, site in model_trace.nodes.items():
             if site["type"] == "sample":
-                total = total + self._by_particle(exact.get(name, None), site)
+                total = total + self._by_particle(exact[name] if name in exact else site["log_prob"])
         for name, site in guide_trace.nodes.items():
-            if site["type"] != "sample" or site["is_observed"]:
+            if site["type"] != "sample" or site["is_observed"] or name in exact:
                 continue
-            log_q = self._by_particle(None, site)
+            log_q = self._by_particle(site["log_prob"])
             if not _is_reparameterized(site) and log_q.requires_grad:
                 scores = log_q if scores is None else scores + log_q
                 log_q = log_q.detach()  # its own gradient has mean zero: only noise
-            if name not in exact:
-                total = total - log_q
+            total = total - log_q
         return total, scores
+
+    def _traces(self, model: Program, guide: Program, args: Any, kwargs: Any) -> tuple[Trace, Trace, dict[str, Tensor]]:
+        """Traces of guide and model, with the exact terms; edges are drawn only if something needs the draw."""
+        if self.expected_likelihood and not self._draws_edges:
+            with _MeanEdges() as mean_edges:
+                model_trace, guide_trace = self._get_trace(model, guide, args, kwargs)
+            exact = self._exact_terms(model_trace, guide_trace)
+            if not mean_edges.used or _sites_from_edges_on(model_trace) <= exact.keys():
+                return model_trace, guide_trace, exact
+            self._draws_edges = True
+        model_trace, guide_trace = self._get_trace(model, guide, args, kwargs)
+        return model_trace, guide_trace, self._exact_terms(model_trace, guide_trace)
 
     def _exact_terms(self, model_trace: Trace, guide_trace: Trace) -> dict[str, Tensor]:
         """Terms that need no sampling, by the name of the model's site: minus KL, or an expected log-likelihood."""
@@ -157,13 +178,13 @@ class LeaveOneOutELBO(ELBO):
         if not isinstance(law, MaskedEdges) or not _is_view_of(site["fn"].edges, edges["value"]):
             return None  # what the likelihood sees is not the site itself: it was quantised, say
         try:
-            return site["fn"].expected_log_prob(site["value"], law.mean, law.variance)
+            mean = edges["value"] if edges["infer"].get("value_is_mean") else law.mean
+            return site["fn"].expected_log_prob(site["value"], mean, law.variance)
         except NotImplementedError:
             return None
 
-    def _by_particle(self, term: Tensor | None, site: Any) -> Tensor:
+    def _by_particle(self, value: Tensor) -> Tensor:
         """Sum everything but the particle dimension."""
-        value: Tensor = site["log_prob"] if term is None else term
         if self.num_particles == 1:
             return value.sum().unsqueeze(0)
         missing = int(self.max_plate_nesting) - value.dim()
@@ -191,6 +212,31 @@ def _is_view_of(tensor: Tensor, other: Tensor) -> bool:
     """Whether two tensors are the same values up to squeezing and expanding."""
     roots = [t if t._base is None else t._base for t in (tensor, other)]
     return roots[0] is roots[1]
+
+
+class _MeanEdges(Messenger):
+    """Give the edges their mean instead of a draw: where all that sees them is exact, no draw is needed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used = False
+
+    def _pyro_sample(self, msg: Any) -> None:
+        # A replayed or observed site has its value already.
+        if msg["name"] == "edges" and isinstance(msg["fn"], MaskedEdges) and msg["value"] is None:
+            try:
+                msg["value"] = msg["fn"].mean
+            except NotImplementedError:  # a law without a mean has no expected likelihood either: draw
+                return
+            msg["done"] = True
+            msg["infer"]["value_is_mean"] = True
+            self.used = True
+
+
+def _sites_from_edges_on(model_trace: Trace) -> set[str]:
+    """The edges and all that may depend on them."""
+    names = [name for name, site in model_trace.nodes.items() if site["type"] == "sample"]
+    return set(names[names.index("edges") :])
 
 
 def _is_reparameterized(site: Any) -> bool:

@@ -28,6 +28,23 @@ class Restarts:
         """The fit with the largest ELBO."""
         return self.fits[max(range(len(self.fits)), key=lambda k: self.elbos[k])]
 
+    def in_words(self) -> str:
+        """Whether the restarts agree, and what to do.
+
+        >>> fits = [FitResult([1.0], {}, seed=s, stopped_early=False) for s in (0, 1)]
+        >>> Restarts(fits, [-5.0, -3.0]).in_words()[:55]
+        '2 restarts ended at ELBOs that differ by 2.0 nats. Look'
+        """
+        if len(self.fits) == 1:
+            return (
+                "One fit: nothing says whether its optimum is the best. Use restarts, or exact or collapsed inference."
+            )
+        spread = max(self.elbos) - min(self.elbos)
+        told = f"{len(self.fits)} restarts ended at ELBOs that differ by {spread:.1f} nats."
+        if spread < 1:
+            return f"{told} They found the same optimum, or equally good ones."
+        return f"{told} Look at more restarts, and use exact or collapsed inference where they apply."
+
 
 def run_restarts(
     fit_one: Callable[[int], tuple[FitResult, float]], seeds: Sequence[int], *, num_jobs: int | None = None

@@ -1,0 +1,132 @@
+"""The evidence of orders as a Pyro model with one latent site, the order, and a guide for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyro
+import torch
+from pyro import poutine
+from pyro.infer.autoguide import AutoNormal
+from torch import Tensor
+
+from pyro_pivid.collapsed.evidence import OrderEvidence
+from pyro_pivid.distributions.plackett_luce_mixture import PlackettLuceMixture
+from pyro_pivid.order_prior import make_order_law
+
+_SYMMETRY_BREAKING = 0.1
+
+
+class OrderModel:
+    r"""p(order) · p(data | order) with the edges integrated out: a plain Pyro callable.
+
+    Sites: ``"order"`` (an index order) and the factor ``"evidence"``, :math:`\log p(X \mid \pi)`, through which no
+    gradient goes. Latent sites of a user's order prior come before them. All particles of a vectorised ELBO are
+    evaluated in one call of the evidence.
+
+    >>> from pyro_pivid.collapsed import DenseEvidence
+    >>> model = OrderModel(DenseEvidence.from_data(torch.randn(20, 3), noise=1.0))
+    >>> trace = poutine.trace(model).get_trace()
+    >>> trace.nodes["order"]["value"].shape, trace.nodes["evidence"]["fn"].log_prob(torch.tensor([])).shape
+    (torch.Size([3]), torch.Size([]))
+
+    :param evidence: evidence of orders, dense or sparse.
+    :param order_prior: ``None`` (uniform), scores ``(D,)``, a :class:`~pyro_pivid.distributions.PlackettLuce`, or a
+        Pyro function that returns scores or such a law and may sample latent sites.
+    """
+
+    def __init__(self, evidence: OrderEvidence, order_prior: Any = None) -> None:
+        self.evidence = evidence
+        self.order_prior = order_prior
+        weights = evidence.log_noise_weights
+        self._like = torch.zeros(evidence.num_nodes, dtype=weights.dtype, device=weights.device)
+
+    def __call__(self, *_: Any) -> Tensor:
+        """Draw an order and weigh it by its evidence; data that a fit loop passes along are not looked at."""
+        order = pyro.sample("order", make_order_law(self.order_prior, self._like))
+        with torch.no_grad():
+            log_evidence = self.evidence.log_evidence(order)
+        pyro.factor("evidence", log_evidence)
+        return order
+
+    def extra_sites(self) -> list[str]:
+        """Names of the latent sites of the order prior."""
+        with torch.no_grad(), poutine.block():
+            trace = poutine.trace(make_order_law).get_trace(self.order_prior, self._like)
+        return list(trace.stochastic_nodes)
+
+
+class OrderGuide:
+    """A mixture of Plackett-Luce laws that starts all but uniform: ``guide()`` draws an order.
+
+    Parameters: ``guide.order_scores`` ``(K, D)``, which start with a little noise so that components can part, and
+    ``guide.component_logits`` ``(K,)``. Latent sites of the model's order prior are covered by an ``AutoNormal``.
+
+    >>> from pyro_pivid.collapsed import DenseEvidence
+    >>> guide = OrderGuide(OrderModel(DenseEvidence.from_data(torch.randn(20, 3), noise=1.0)), num_components=2)
+    >>> guide()["order"].shape
+    torch.Size([3])
+
+    :param model: the model whose posterior this approximates.
+    :param num_components: components K of the mixture.
+    """
+
+    def __init__(self, model: OrderModel, *, num_components: int = 1) -> None:
+        if not (isinstance(num_components, int) and num_components > 0):
+            raise ValueError(f"Expected `num_components` to be a positive whole number, but got {num_components!r}.")
+        self.model = model
+        self.num_components = num_components
+        extra = model.extra_sites()
+        self._autoguide = AutoNormal(poutine.block(model, expose=extra)) if extra else None
+
+    def __call__(self, *_: Any) -> dict[str, Tensor]:
+        """Draw from the approximate posterior."""
+        values = dict(self._autoguide()) if self._autoguide is not None else {}
+        values["order"] = pyro.sample("order", self.order_law())
+        return values
+
+    def order_law(self) -> PlackettLuceMixture:
+        """The approximate posterior of the order."""
+        like = self.model.evidence.log_noise_weights
+        shape = (self.num_components, self.model.evidence.num_nodes)
+        scores = pyro.param(
+            "guide.order_scores",
+            lambda: _SYMMETRY_BREAKING * torch.randn(shape, dtype=like.dtype, device=like.device),
+        )
+        weights = pyro.param("guide.component_logits", lambda: like.new_zeros(self.num_components))
+        return PlackettLuceMixture(weights, scores)
+
+
+@torch.no_grad()
+def weighted_draws(
+    model: OrderModel, guide: OrderGuide, params: dict[str, Tensor], num_draws: int
+) -> tuple[Tensor, Tensor]:
+    """Orders ``(S, D)`` from a fitted guide and ``log p(X, order) - log q(order)`` of each, ``(S,)``.
+
+    Their mean is the ELBO, the log of the mean of their exponential an estimate of the log evidence.
+
+    >>> from pyro_pivid.collapsed import DenseEvidence
+    >>> model = OrderModel(DenseEvidence.from_data(torch.randn(20, 3), noise=1.0))
+    >>> params = {"guide.order_scores": torch.zeros(1, 3), "guide.component_logits": torch.zeros(1)}
+    >>> orders, log_ratios = weighted_draws(model, OrderGuide(model), params, 10)
+    >>> torch.allclose(log_ratios, model.evidence.log_evidence(orders))  # a uniform guide is the prior
+    True
+
+    :param model: the model.
+    :param guide: its guide.
+    :param params: values of the guide's parameters.
+    :param num_draws: how many.
+    """
+    with pyro.get_param_store().scope(), pyro.plate("draws", num_draws, dim=-1):
+        for name in ("guide.order_scores", "guide.component_logits"):
+            pyro.param(name, params[name])
+        guide_trace = poutine.trace(guide).get_trace()
+        model_trace = poutine.trace(poutine.replay(model, guide_trace)).get_trace()
+    log_ratios = torch.zeros(num_draws, dtype=torch.float64)
+    for sign, trace in ((1.0, model_trace), (-1.0, guide_trace)):
+        trace.compute_log_prob()
+        for site in trace.nodes.values():
+            if site["type"] == "sample" and isinstance(site.get("log_prob"), Tensor):
+                log_ratios = log_ratios + sign * site["log_prob"].to(log_ratios)
+    orders: Any = guide_trace.nodes["order"]["value"]
+    return orders, log_ratios

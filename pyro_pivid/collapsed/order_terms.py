@@ -1,0 +1,207 @@
+"""What a small change of an order does to its posterior, for many orders at once and without evaluating them anew.
+
+Two changes are known in full: the swap of every pair of neighbours, and one node put in every place among the others.
+Given the noise an evidence is a sum over nodes of terms that look at the set of predecessors alone, so that a swap
+touches two terms, and all D places of a node need only three terms for each of the others.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from pyro_pivid.collapsed.conjugate import gaussian_log_evidence, student_log_evidence
+from pyro_pivid.collapsed.dense import DenseEvidence
+from pyro_pivid.collapsed.evidence import OrderEvidence
+from pyro_pivid.collapsed.parent_sets import ParentSetEvidence
+from pyro_pivid.collapsed.set_sums import candidate_codes, padded_candidates
+from pyro_pivid.ops.permutation import order_to_rank
+
+
+class OrderTerms(Protocol):
+    """Changes of ``log p(X | order)`` for orders ``(n, D)``."""
+
+    def swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
+        """What each swap of the places k and k + 1 gains, shape ``(n, D - 1)``.
+
+        A noise that all nodes share is drawn from its law given the order first, and the gains are those given the
+        noise: swaps that have no place in common are then independent.
+        """
+
+    def insertion_scores(self, rest: Tensor, node: Tensor) -> Tensor:
+        """Log evidence up to a constant with ``node (n,)`` in each place among ``rest (n, D - 1)``: ``(n, D)``."""
+
+
+def make_terms(evidence: OrderEvidence) -> OrderTerms:
+    """The terms of an evidence.
+
+    >>> evidence = DenseEvidence.from_data(torch.randn(20, 3), noise=1.0)
+    >>> order = torch.tensor([[2, 0, 1]])
+    >>> gains = make_terms(evidence).swap_gains(order, torch.Generator())
+    >>> swapped = evidence.log_evidence(torch.tensor([[2, 1, 0]])) - evidence.log_evidence(order)
+    >>> torch.allclose(gains[:, 1], swapped)
+    True
+
+    :param evidence: a :class:`~pyro_pivid.collapsed.DenseEvidence` or
+        :class:`~pyro_pivid.collapsed.ParentSetEvidence`.
+    """
+    if isinstance(evidence, DenseEvidence):
+        return DenseTerms(evidence)
+    if isinstance(evidence, ParentSetEvidence):
+        return SparseTerms(evidence)
+    raise TypeError(
+        f"Expected a DenseEvidence or a ParentSetEvidence, but got {type(evidence).__name__}. "
+        "Order moves need the terms of single nodes: switch them off for an evidence of your own."
+    )
+
+
+class DenseTerms:
+    """Terms of a dense evidence, all read off one Cholesky factor (swaps) or two (insertions)."""
+
+    def __init__(self, evidence: DenseEvidence) -> None:
+        self.evidence = evidence
+        self._couples = evidence.noise.shared and evidence.noise.scale is None
+
+    def swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
+        factor = self.evidence._factor(order)
+        squares = factor.diagonal(dim1=-2, dim2=-1).square()
+        first, last = squares[..., :-1], squares[..., 1:]
+        # Of the two rows of the factor only their 2 × 2 corner changes, and its determinant stays.
+        new_first = last + factor.diagonal(offset=-1, dim1=-2, dim2=-1).square()
+        new_last = first * last / new_first
+        log_det, ridge = self._log_dets(squares)[..., :-1], self.evidence.ridge
+        places = [log_det, log_det + (first / ridge).log(), log_det, log_det + (new_first / ridge).log()]
+        log_dets, residuals = torch.stack(places), torch.stack([first, last, new_first, new_last]) - ridge
+        if self._couples:
+            variance = self.evidence._noise_variances(factor, generator)[..., :1]
+            terms = -0.5 * (log_dets + residuals / variance)  # what is left out is the same for every order
+        else:
+            terms = self._local(log_dets, residuals)
+        return terms[2] + terms[3] - terms[0] - terms[1]
+
+    def insertion_scores(self, rest: Tensor, node: Tensor) -> Tensor:
+        node, ridge = node.unsqueeze(-1), self.evidence.ridge
+        factor = self.evidence._factor(torch.cat([rest, node], -1))
+        squares = factor.diagonal(dim1=-2, dim2=-1).square()
+        log_det = self._log_dets(squares)
+        ahead = log_det[..., :-1], squares[..., :-1] - ridge
+        # The node's own row of the factor holds what each of the others explains of it.
+        explained = torch.nn.functional.pad(factor[..., -1, :-1].square().cumsum(-1), (1, 0))
+        own = log_det, self.evidence.statistics.gram.double()[node, node] - explained
+        factor = self.evidence._factor(torch.cat([node, rest], -1))
+        squares = factor.diagonal(dim1=-2, dim2=-1).square()
+        behind = self._log_dets(squares)[..., 1:], squares[..., 1:] - ridge
+        if not self._couples:
+            return _place_sums(self._local(*ahead), self._local(*behind)) + self._local(*own)
+        total_log_det = _place_sums(ahead[0], behind[0]) + own[0]
+        total_residual = _place_sums(ahead[1], behind[1]) + own[1]
+        joint = self.evidence.statistics.num_rows * self.evidence.num_nodes
+        return student_log_evidence(total_log_det, total_residual, joint, *self.evidence.noise.prior)
+
+    def _log_dets(self, squares: Tensor) -> Tensor:
+        """Log determinant of the predecessors at every place from the squared diagonal of the factor."""
+        logs = (squares / self.evidence.ridge).log()
+        return logs.cumsum(-1) - logs
+
+    def _local(self, log_det: Tensor, residual: Tensor) -> Tensor:
+        num_rows = self.evidence.statistics.num_rows
+        if self.evidence.noise.scale is not None:
+            return gaussian_log_evidence(log_det, residual, num_rows, 2 * math.log(self.evidence.noise.scale))
+        return student_log_evidence(log_det, residual, num_rows, *self.evidence.noise.prior)
+
+
+class SparseTerms:
+    """Terms of a sparse evidence: look-ups in its tables of sums over parent sets."""
+
+    def __init__(self, evidence: ParentSetEvidence) -> None:
+        self.evidence = evidence
+        self._candidates = padded_candidates(evidence.tables)
+        absent = evidence.link_prior.log_absent.to(self._candidates.device)
+        off_diagonal = absent[~torch.eye(len(absent), dtype=torch.bool, device=absent.device)]
+        # Equal for all pairs, it adds the same to every order.
+        self._absent = absent if len(off_diagonal.unique()) > 1 else None
+
+    def swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
+        codes = candidate_codes(order, self._candidates).gather(-1, order)
+        first, last = order[..., :-1], order[..., 1:]
+        of_first = codes[..., :-1] | self._bit(last, first)
+        of_last = codes[..., 1:] & ~self._bit(first, last)
+        nodes = torch.stack([first, last, first, last])
+        terms = self._look_up(nodes, torch.stack([codes[..., :-1], codes[..., 1:], of_first, of_last]))
+        gains = terms[2] + terms[3] - terms[0] - terms[1]
+        if gains.shape[-1] == 1:
+            gains = gains.squeeze(-1)
+        else:
+            probs = self.evidence.log_noise_posterior(order).softmax(-1)
+            noise = torch.multinomial(probs, 1, generator=generator).unsqueeze(-1)
+            gains = gains.gather(-1, noise.expand(*first.shape, 1)).squeeze(-1)
+        if self._absent is not None:
+            gains = gains + self._absent[last, first] - self._absent[first, last]
+        return gains
+
+    def insertion_scores(self, rest: Tensor, node: Tensor) -> Tensor:
+        node = node.unsqueeze(-1)
+        order = torch.cat([rest, node], -1)
+        codes = candidate_codes(order, self._candidates)
+        without = codes.gather(-1, rest)
+        rank = order_to_rank(order)
+        own_candidates = self._candidates[node.squeeze(-1)]
+        place = rank.gather(-1, own_candidates.clamp(min=0)).masked_fill(own_candidates < 0, len(self._candidates))
+        num_places = order.shape[-1]
+        # The j-th candidate of the node is before it from one place on.
+        bits = torch.ones_like(place) << torch.arange(place.shape[-1], device=place.device)
+        arrivals = torch.zeros(*place.shape[:-1], num_places + 1, dtype=torch.long, device=place.device)
+        arrivals.scatter_add_(-1, (place + 1).clamp(max=num_places), bits)
+        own = arrivals[..., :num_places].cumsum(-1)
+        nodes = torch.cat([rest, rest, node.expand_as(order)], -1)
+        all_codes = torch.cat([without, without | self._bit(node.expand_as(rest), rest), own], -1)
+        terms = self._look_up(nodes, all_codes).movedim(-1, 0)
+        ahead, behind, own_terms = terms.split([num_places - 1, num_places - 1, num_places], -1)
+        if self._absent is not None:  # pairs of the others keep their way round
+            ahead = ahead + self._absent[rest, node]
+            behind = behind + self._absent[node, rest]
+        weights = self.evidence.log_noise_weights[:, None, None]
+        return (_place_sums(ahead, behind) + own_terms + weights).logsumexp(0)
+
+    def _bit(self, candidate: Tensor, node: Tensor) -> Tensor:
+        """The bit of ``candidate`` in codes of ``node``, 0 if it is not among its candidates."""
+        matches = self._candidates[node] == candidate.unsqueeze(-1)
+        return (matches.long() << torch.arange(matches.shape[-1], device=node.device)).sum(-1)
+
+    def _look_up(self, node: Tensor, codes: Tensor) -> Tensor:
+        """Terms at every noise value, shape ``(..., G)``."""
+        return self.evidence._set_sums().at(node.reshape(-1), codes.reshape(-1)).view(*node.shape, -1)
+
+
+class PriorTerms:
+    """Terms of a Plackett-Luce prior with given scores ``(D,)``."""
+
+    def __init__(self, scores: Tensor) -> None:
+        self.scores = scores.detach().double()
+
+    def swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
+        placed = self.scores[order]
+        behind = torch.nn.functional.pad(_sums_from(placed), (0, 1), value=-torch.inf)
+        after_swap = torch.logaddexp(placed[..., :-1], behind[..., 2:])
+        return behind[..., 1:-1] - after_swap
+
+    def insertion_scores(self, rest: Tensor, node: Tensor) -> Tensor:
+        left = _sums_from(self.scores[rest])
+        own = self.scores[node].unsqueeze(-1)
+        with_own = torch.logaddexp(torch.nn.functional.pad(left, (0, 1), value=-torch.inf), own)
+        return _place_sums(-with_own[..., :-1], -left) - with_own
+
+
+def _sums_from(scores: Tensor) -> Tensor:
+    """Logsumexp of the scores from each place to the end."""
+    return scores.flip(-1).logcumsumexp(-1).flip(-1)
+
+
+def _place_sums(ahead: Tensor, behind: Tensor) -> Tensor:
+    """For each of D places, the terms of the D - 1 others: those ahead of the place, then those behind it."""
+    before = torch.nn.functional.pad(ahead.cumsum(-1), (1, 0))
+    after = torch.nn.functional.pad(behind.flip(-1).cumsum(-1).flip(-1), (0, 1))
+    return before + after

@@ -1,0 +1,120 @@
+"""Where draws of orders and edges come from once the edges are integrated out: a bank of orders, or the exact sum."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pyro_pivid.collapsed.evidence import OrderEvidence
+from pyro_pivid.collapsed.exact import ExactPosterior
+
+_ORDERS_AT_ONCE = 256
+
+
+class OrderBankSource:
+    """Weighted draws of orders; the edges given an order are drawn, or averaged, exactly.
+
+    >>> from pyro_pivid.collapsed import DenseEvidence
+    >>> cause = torch.randn(200)
+    >>> evidence = DenseEvidence.from_data(torch.stack([cause, cause + torch.randn(200)], -1), noise=1.0)
+    >>> source = OrderBankSource(evidence, torch.tensor([[0, 1]]), link_threshold=0.5)
+    >>> source.edge_probs()[0, 1] > 0.99
+    tensor(True)
+    >>> source.draw(3)[0]
+    tensor([[0, 1],
+            [0, 1],
+            [0, 1]])
+
+    :param evidence: evidence of orders.
+    :param orders: the bank ``(B, D)``.
+    :param weights: probabilities of its entries ``(B,)``; equal if not given.
+    :param link_threshold: weights of a dense evidence of at most this magnitude are read as absent; a sparse one says
+        itself which links are absent.
+    """
+
+    def __init__(
+        self, evidence: OrderEvidence, orders: Tensor, weights: Tensor | None = None, *, link_threshold: float = 0.5
+    ) -> None:
+        self.evidence = evidence
+        self.orders = orders
+        self.weights = torch.full((len(orders),), 1 / len(orders)) if weights is None else weights
+        self.link_threshold = link_threshold
+        self._probs: Tensor | None = None
+
+    @torch.no_grad()
+    def draw(self, num_samples: int) -> tuple[Tensor, Tensor]:
+        """Orders ``(S, D)`` and edges ``(S, D, D)`` from torch's global random numbers."""
+        chosen = torch.multinomial(self.weights, num_samples, replacement=True).to(self.orders.device)
+        orders = self.orders[chosen]
+        return orders, read_out(self.evidence, self.evidence.sample_edges(orders), self.link_threshold)
+
+    def edge_probs(self) -> Tensor:
+        """P(i → j), shape ``(D, D)``, exact given the orders of the bank."""
+        if self._probs is None:
+            self._probs = mean_edge_probs(self.evidence, self.orders, self.weights, link_threshold=self.link_threshold)
+        return self._probs
+
+
+class ExactSource:
+    """Draws and edge probabilities of an exact posterior.
+
+    >>> from pyro_pivid.collapsed import DenseEvidence
+    >>> source = ExactSource(ExactPosterior(DenseEvidence.from_data(torch.randn(50, 3), noise=1.0)))
+    >>> source.draw(2)[1].shape, source.edge_probs().shape
+    (torch.Size([2, 3, 3]), torch.Size([3, 3]))
+
+    :param posterior: the exact posterior.
+    :param link_threshold: as of :class:`OrderBankSource`.
+    """
+
+    def __init__(self, posterior: ExactPosterior, *, link_threshold: float = 0.5) -> None:
+        self.posterior = posterior
+        self.link_threshold = link_threshold
+        self._probs: Tensor | None = None
+
+    @torch.no_grad()
+    def draw(self, num_samples: int) -> tuple[Tensor, Tensor]:
+        """Orders ``(S, D)`` and edges ``(S, D, D)`` from torch's global random numbers."""
+        orders, edges = self.posterior.sample(num_samples)
+        return orders, read_out(self.posterior.evidence, edges, self.link_threshold)
+
+    def edge_probs(self) -> Tensor:
+        """Exact P(i → j), shape ``(D, D)``."""
+        if self._probs is None:
+            self._probs = self.posterior.edge_probs(threshold=self.link_threshold)
+        return self._probs
+
+
+def mean_edge_probs(
+    evidence: OrderEvidence, orders: Tensor, weights: Tensor | None = None, *, link_threshold: float = 0.5
+) -> Tensor:
+    """Edge probabilities averaged over orders ``(B, D)``, shape ``(D, D)``; orders that repeat are looked at once.
+
+    >>> from pyro_pivid.collapsed import DenseEvidence
+    >>> evidence = DenseEvidence.from_data(torch.randn(50, 3), noise=1.0)
+    >>> mean_edge_probs(evidence, torch.tensor([[0, 1, 2], [0, 1, 2]]), link_threshold=0.0)
+    tensor([[0., 1., 1.],
+            [0., 0., 1.],
+            [0., 0., 0.]], dtype=torch.float64)
+
+    :param evidence: evidence of orders.
+    :param orders: the orders.
+    :param weights: their probabilities; equal if not given.
+    :param link_threshold: as of :class:`OrderBankSource`.
+    """
+    distinct, inverse = orders.unique(dim=0, return_inverse=True)
+    each = torch.full((len(orders),), 1 / len(orders)) if weights is None else weights
+    each = each.to(orders.device, torch.float64)
+    total = torch.zeros(len(distinct), dtype=torch.float64, device=orders.device).index_add_(0, inverse, each)
+    probs = torch.zeros(orders.shape[-1], orders.shape[-1], dtype=torch.float64, device=orders.device)
+    for some, share in zip(distinct.split(_ORDERS_AT_ONCE), total.split(_ORDERS_AT_ONCE), strict=True):
+        given = evidence.edge_probs_given_order(some, threshold=link_threshold)
+        probs += torch.einsum("s,sij->ij", share, given)
+    return probs
+
+
+def read_out(evidence: OrderEvidence, edges: Tensor, link_threshold: float) -> Tensor:
+    """Edges with those of a dense evidence cut at the threshold; a sparse evidence has its own exact zeros."""
+    from pyro_pivid.collapsed.dense import DenseEvidence
+
+    return torch.where(edges.abs() > link_threshold, edges, 0.0) if isinstance(evidence, DenseEvidence) else edges

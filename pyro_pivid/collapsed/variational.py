@@ -1,0 +1,211 @@
+"""Collapsed inference: SVI over orders alone, polished by Markov chains under the exact evidence."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyro_pivid.collapsed.evidence import OrderEvidence
+from pyro_pivid.collapsed.order_model import OrderGuide, OrderModel, weighted_draws
+from pyro_pivid.collapsed.order_moves import OrderChains
+from pyro_pivid.collapsed.sources import OrderBankSource, mean_edge_probs
+from pyro_pivid.collapsed.trust import Diagnosis, ImportanceWeights
+from pyro_pivid.distributions.plackett_luce_mixture import PlackettLuceMixture
+from pyro_pivid.inference import FitResult, FitSettings, LeaveOneOutELBO, fit
+from pyro_pivid.order_prior import make_order_law
+
+
+@dataclass(frozen=True)
+class CollapsedSettings:
+    """How collapsed inference runs; one configuration for all data.
+
+    >>> CollapsedSettings(restarts=1).num_particles
+    64
+
+    :param num_steps: steps of SVI in each restart.
+    :param num_particles: orders drawn in each step.
+    :param num_components: Plackett-Luce components of the guide.
+    :param order_learning_rate: of the order scores (Adam).
+    :param restarts: independent fits, all of which start chains.
+    :param polish: whether Markov chains started from the guide give the answer; otherwise it is the guide reweighted.
+    :param num_chains: chains, side by side.
+    :param num_warmup: sweeps before orders are kept.
+    :param num_sweeps: sweeps after which the orders of all chains are kept.
+    :param num_draws: draws of the guide for its diagnosis.
+    :param link_threshold: of a dense evidence, below which a link is read as absent.
+    :param progress_bar: show one.
+    :param checkpoint: folder for checkpoints of SVI, with one folder inside for each restart.
+    """
+
+    num_steps: int = 300
+    num_particles: int = 64
+    num_components: int = 1
+    order_learning_rate: float = 0.1
+    restarts: int = 2
+    polish: bool = True
+    num_chains: int = 128
+    num_warmup: int = 8
+    num_sweeps: int = 16
+    num_draws: int = 1000
+    link_threshold: float = 0.5
+    progress_bar: bool = False
+    checkpoint: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("num_steps", "num_particles", "restarts", "num_chains", "num_sweeps", "num_draws"):
+            value = getattr(self, name)
+            if not (isinstance(value, int) and value > 0):
+                raise ValueError(f"Expected `{name}` to be a positive whole number, but got {value!r}.")
+
+    def fit_settings(self, restart: int) -> FitSettings:
+        """Settings of the fit loop for one restart."""
+        checkpoint = None if self.checkpoint is None else Path(self.checkpoint) / f"restart-{restart}"
+        return FitSettings(
+            num_steps=self.num_steps,
+            order_learning_rate=self.order_learning_rate,
+            progress_bar=self.progress_bar,
+            checkpoint=checkpoint,
+        )
+
+
+@dataclass(frozen=True)
+class CollapsedFit:
+    """What collapsed inference gives.
+
+    :param source: draws and edge probabilities of the answer.
+    :param diagnosis: whether to believe it.
+    :param guide: the fitted law of the orders, all restarts merged.
+    :param fits: the fits of SVI, one for each restart.
+    """
+
+    source: OrderBankSource
+    diagnosis: Diagnosis
+    guide: PlackettLuceMixture
+    fits: list[FitResult] = field(repr=False)
+
+    @property
+    def losses(self) -> list[list[float]]:
+        """Negative ELBO of each step, for each restart."""
+        return [result.losses for result in self.fits]
+
+    @property
+    def elbo(self) -> float:
+        """Evidence lower bound of the guide."""
+        return self.diagnosis.elbo
+
+
+def fit_collapsed(
+    evidence: OrderEvidence, *, order_prior: Any = None, settings: CollapsedSettings | None = None, seed: int = 0
+) -> CollapsedFit:
+    """Learn the posterior over orders, edges integrated out.
+
+    SVI fits mixtures of Plackett-Luce laws from several starts. Markov chains under the exact posterior start from
+    draws of each and give the answer; without ``polish``, or for an order prior with latent sites of its own, the
+    answer is the guide's draws under their importance weights.
+
+    >>> from pyro_pivid.collapsed import DenseEvidence
+    >>> cause = torch.randn(300, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    >>> values = torch.stack([cause, 2 * cause + torch.randn(300, dtype=torch.float64)], -1)
+    >>> result = fit_collapsed(DenseEvidence.from_data(values, noise=1.0), settings=CollapsedSettings(num_steps=50))
+    >>> result.source.edge_probs().round(decimals=2)
+    tensor([[0., 1.],
+            [0., 0.]], dtype=torch.float64)
+    >>> result.diagnosis.is_reliable
+    True
+
+    :param evidence: evidence of orders, dense or sparse.
+    :param order_prior: ``None`` (uniform), scores ``(D,)``, a :class:`~pyro_pivid.distributions.PlackettLuce`, or a
+        Pyro function that returns scores or such a law and may sample latent sites.
+    :param settings: see :class:`CollapsedSettings`.
+    :param seed: of everything random.
+    """
+    settings = settings or CollapsedSettings()
+    model = OrderModel(evidence, order_prior)
+    has_latents = bool(model.extra_sites())
+    guides = [OrderGuide(model, num_components=settings.num_components) for _ in range(settings.restarts)]
+    fits = [_fit_one(model, guide, settings, seed, restart) for restart, guide in enumerate(guides)]
+    if has_latents:  # the guides of the latent sites cannot be merged
+        best = min(range(len(fits)), key=lambda restart: fits[restart].final_loss)
+        guide, params = guides[best], fits[best].params
+    else:
+        guide = OrderGuide(model, num_components=settings.num_components * settings.restarts)
+        params = merge_guides(fits)
+    law = PlackettLuceMixture(params["guide.component_logits"], params["guide.order_scores"])
+    device = law.logits.device
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        orders, log_ratios = weighted_draws(model, guide, params, settings.num_draws)
+        weights = ImportanceWeights.from_log_ratios(log_ratios)
+        if settings.polish and not has_latents:
+            groups = _polish(model, fits, settings, seed)
+            source = OrderBankSource(evidence, torch.cat(groups), link_threshold=settings.link_threshold)
+        else:
+            groups = list(orders.chunk(2))
+            source = OrderBankSource(evidence, orders, weights.weights, link_threshold=settings.link_threshold)
+    diagnosis = Diagnosis(
+        pareto_k=weights.pareto_k,
+        num_effective=weights.num_effective,
+        num_draws=settings.num_draws,
+        elbo=log_ratios.mean().item(),
+        log_evidence=weights.log_mean,
+        disagreement=_disagreement(evidence, groups, settings),
+        polished=settings.polish and not has_latents,
+    )
+    return CollapsedFit(source, diagnosis, law, fits)
+
+
+def merge_guides(fits: list[FitResult]) -> dict[str, Tensor]:
+    """One mixture of the components of all fits, the better ones with more weight, none with next to nothing.
+
+    >>> params = {"guide.order_scores": torch.zeros(1, 3), "guide.component_logits": torch.zeros(1)}
+    >>> fits = [FitResult([loss], params, seed=0, stopped_early=False) for loss in (5.0, 500.0)]
+    >>> merge_guides(fits)["guide.component_logits"].softmax(0)
+    tensor([0.9500, 0.0500])
+    """
+    within = [fit.params["guide.component_logits"].log_softmax(0) for fit in fits]
+    elbos = within[0].new_tensor([-fit.final_loss for fit in fits])
+    shares = 0.9 * elbos.softmax(0) + 0.1 / len(fits)
+    logits = torch.cat([inside + share.log() for inside, share in zip(within, shares, strict=True)])
+    scores = torch.cat([fit.params["guide.order_scores"] for fit in fits])
+    return {"guide.order_scores": scores, "guide.component_logits": logits}
+
+
+def _fit_one(model: OrderModel, guide: OrderGuide, settings: CollapsedSettings, seed: int, restart: int) -> FitResult:
+    loss = LeaveOneOutELBO(settings.num_particles, analytic_kl=False, max_plate_nesting=0)
+    # The fit loop reads device and identity of the data from this tensor: the evidence of one order tells data apart.
+    order = torch.arange(model.evidence.num_nodes, device=model.evidence.log_noise_weights.device)
+    data = model.evidence.log_evidence(order.unsqueeze(0))
+    return fit(model, guide, data, loss=loss, settings=settings.fit_settings(restart), seed=seed + restart)
+
+
+def _polish(model: OrderModel, fits: list[FitResult], settings: CollapsedSettings, seed: int) -> list[Tensor]:
+    """Orders of the chains that started from each fit, one group ``(n, D)`` for each."""
+    evidence = model.evidence
+    scores = make_order_law(model.order_prior, evidence.log_noise_weights.new_zeros(evidence.num_nodes)).logits
+    chains = OrderChains(evidence, prior_scores=scores)
+    generator = torch.Generator(device=scores.device).manual_seed(seed)
+    per_fit = math.ceil(settings.num_chains / len(fits))
+    starts = [
+        PlackettLuceMixture(fit.params["guide.component_logits"], fit.params["guide.order_scores"]).sample((per_fit,))
+        for fit in fits
+    ]
+    order, kept = torch.cat(starts), []
+    for sweep in range(settings.num_warmup + settings.num_sweeps):
+        order = chains.sweep(order, generator)
+        if sweep >= settings.num_warmup:
+            kept.append(order)
+    by_fit = torch.stack(kept, 1).view(len(fits), -1, evidence.num_nodes)
+    return list(by_fit.unbind(0))
+
+
+def _disagreement(evidence: OrderEvidence, groups: list[Tensor], settings: CollapsedSettings) -> float:
+    """The largest difference of an edge probability between groups of orders."""
+    if len(groups) == 1:
+        groups = list(groups[0].chunk(2))
+    probs = torch.stack([mean_edge_probs(evidence, g, link_threshold=settings.link_threshold) for g in groups])
+    return (probs.max(0).values - probs.min(0).values).max().item()

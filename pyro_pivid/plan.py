@@ -1,0 +1,85 @@
+"""Which inference a choice of pieces allows, and which one "auto" takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from pyro_pivid.distributions import PlackettLuce
+
+INFERENCES = ("auto", "exact", "collapsed", "relaxed")
+SEM_NAMES = ("linear", "spline", "neural")
+COLLAPSIBLE_PRIORS = {"linear": ("normal", "spike-slab"), "spline": ("spike-slab",)}
+MAX_AUTO_EXACT_NODES = 16
+MAX_EXACT_NODES = 20
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """What was asked for, as far as it decides which inference can run.
+
+    >>> pieces = Pieces(sem="linear", edge_prior="spike-slab", noise_family="normal", order_prior=None)
+    >>> pieces.choose("auto", num_nodes=10), pieces.choose("auto", num_nodes=50)
+    ('exact', 'collapsed')
+
+    :param sem: name, SEM or Pyro function.
+    :param edge_prior: name, distribution or Pyro function.
+    :param noise_family: of the noise.
+    :param order_prior: as in PIVID.
+    """
+
+    sem: Any
+    edge_prior: Any
+    noise_family: str
+    order_prior: Any
+
+    def choose(self, inference: str, *, num_nodes: int) -> str:
+        """The inference that runs: the one asked for, or for "auto" the most exact one that the pieces allow."""
+        obstacle = self.obstacle_to_collapsing()
+        if inference == "auto":
+            if obstacle is not None:
+                return "relaxed"
+            small = num_nodes <= MAX_AUTO_EXACT_NODES
+            return "exact" if small and self.has_fixed_order_prior else "collapsed"
+        if inference == "relaxed" and self.sem == "spline":
+            raise ValueError(
+                'Expected inference "exact" or "collapsed" for sem="spline", whose parents are summed over, but got '
+                '"relaxed". Use sem="neural" for relaxed nonlinear inference.'
+            )
+        if inference != "relaxed" and obstacle is not None:
+            raise ValueError(
+                f'Expected pieces whose edges can be integrated out for inference="{inference}", but {obstacle}. '
+                'Use inference="relaxed".'
+            )
+        if inference == "exact" and not self.has_fixed_order_prior:
+            raise ValueError(
+                'Expected scores or a PlackettLuce law as `order_prior` for inference="exact", but got a function. '
+                'Use inference="collapsed".'
+            )
+        if inference == "exact" and num_nodes > MAX_EXACT_NODES:
+            raise ValueError(
+                f'Expected at most {MAX_EXACT_NODES} nodes for inference="exact", but got {num_nodes}: it sums over '
+                '2^D sets of nodes. Use inference="collapsed".'
+            )
+        return inference
+
+    def obstacle_to_collapsing(self) -> str | None:
+        """Why the edges cannot be integrated out, in words; None if they can."""
+        if self.sem not in COLLAPSIBLE_PRIORS:
+            return f"got sem={_told(self.sem)}"
+        if self.edge_prior not in COLLAPSIBLE_PRIORS[self.sem]:
+            return f"got edge_prior={_told(self.edge_prior)} with sem={self.sem!r}"
+        if self.noise_family != "normal":
+            return f"got noise_family={self.noise_family!r}"
+        return None
+
+    @property
+    def has_fixed_order_prior(self) -> bool:
+        """Whether the order prior is a plain law, without latent sites of its own."""
+        return self.order_prior is None or isinstance(self.order_prior, Tensor | PlackettLuce)
+
+
+def _told(piece: Any) -> str:
+    return repr(piece) if isinstance(piece, str) else f"an object of type {type(piece).__name__}"
