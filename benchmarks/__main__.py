@@ -7,7 +7,7 @@ import importlib
 
 from benchmarks.timing import with_one_thread
 
-MODULES = ("precedence_mask", "plackett_luce", "cpdag", "collapsed_evidence", "svi_step")
+MODULES = ("precedence_mask", "plackett_luce", "cpdag", "collapsed_evidence", "svi_step", "straight_through")
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from pyro_pivid.collapsed.sources import ExactSource
 from pyro_pivid.collapsed.variational import CollapsedSettings, fit_collapsed
 from pyro_pivid.edge_families import make_edge_family
 from pyro_pivid.inference import FitSettings
+from pyro_pivid.inference.schedules import Schedule
 from pyro_pivid.model import DAGModel
 from pyro_pivid.order_prior import make_order_law
 from pyro_pivid.plan import INFERENCES, SEM_NAMES, Pieces
@@ -147,6 +148,7 @@ class PIVID:
         dtype: torch.dtype | None = None,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
+        temperature: Schedule = 0.2,
     ) -> Posterior:
         """Learn the posterior over DAGs.
 
@@ -160,6 +162,8 @@ class PIVID:
         :param dtype: that of a tensor; otherwise float64, or float32 for networks.
         :param checkpoint: folder to write checkpoints to, and to resume from.
         :param checkpoint_every: seconds between checkpoints.
+        :param temperature: of SoftSort, where the gradient is pathwise: a number, a pair (start, end), or a function of
+            the share of steps done.
         """
         if dtype is None and isinstance(self.sem, NeuralSEM) and not isinstance(data, Tensor):
             dtype = torch.float32  # networks gain nothing from more, and run at half the speed
@@ -188,6 +192,7 @@ class PIVID:
             checkpoint=checkpoint,
             checkpoint_every=checkpoint_every,
             progress_bar=progress_bar,
+            temperature=temperature,
         )
         return self._fit_relaxed(table, fit_settings, seed)
 

@@ -117,12 +117,30 @@ def weighted_draws(
     :param params: values of the guide's parameters.
     :param num_draws: how many.
     """
+    at_once = orders_at_once(model.evidence.num_nodes)
+    parts = [min(at_once, num_draws - start) for start in range(0, num_draws, at_once)]
+    draws = [_weighted_draws(model, guide, params, size) for size in parts]
+    return torch.cat([orders for orders, _ in draws]), torch.cat([log_ratios for _, log_ratios in draws])
+
+
+def orders_at_once(num_nodes: int) -> int:
+    """How many orders to look at together, so that their D × D matrices stay within some 64 MB each.
+
+    >>> orders_at_once(16), orders_at_once(500)
+    (1024, 33)
+    """
+    return max(1, min(1024, (1 << 23) // num_nodes**2))
+
+
+def _weighted_draws(
+    model: OrderModel, guide: OrderGuide, params: dict[str, Tensor], num_draws: int
+) -> tuple[Tensor, Tensor]:
     with pyro.get_param_store().scope(), pyro.plate("draws", num_draws, dim=-1):
         for name in ("guide.order_scores", "guide.component_logits"):
             pyro.param(name, params[name])
         guide_trace = poutine.trace(guide).get_trace()
         model_trace = poutine.trace(poutine.replay(model, guide_trace)).get_trace()
-    log_ratios = torch.zeros(num_draws, dtype=torch.float64)
+    log_ratios = torch.zeros(num_draws, dtype=torch.float64, device=params["guide.order_scores"].device)
     for sign, trace in ((1.0, model_trace), (-1.0, guide_trace)):
         trace.compute_log_prob()
         for site in trace.nodes.values():

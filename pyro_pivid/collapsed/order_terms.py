@@ -59,7 +59,7 @@ def make_terms(evidence: OrderEvidence) -> OrderTerms:
 
 
 class DenseTerms:
-    """Terms of a dense evidence, all read off one Cholesky factor (swaps) or two (insertions)."""
+    """Terms of a dense evidence, all read off one Cholesky factor an order."""
 
     def __init__(self, evidence: DenseEvidence) -> None:
         self.evidence = evidence
@@ -83,17 +83,18 @@ class DenseTerms:
         return terms[2] + terms[3] - terms[0] - terms[1]
 
     def insertion_scores(self, rest: Tensor, node: Tensor) -> Tensor:
-        node, ridge = node.unsqueeze(-1), self.evidence.ridge
-        factor = self.evidence._factor(torch.cat([rest, node], -1))
+        ridge, matrix = self.evidence.ridge, self.evidence._matrix
+        factor = self.evidence._factor(torch.cat([rest, node.unsqueeze(-1)], -1))
         squares = factor.diagonal(dim1=-2, dim2=-1).square()
         log_det = self._log_dets(squares)
-        ahead = log_det[..., :-1], squares[..., :-1] - ridge
-        # The node's own row of the factor holds what each of the others explains of it.
+        # The node's own row of the factor holds what each of the others explains of it, and what is left of it at each
+        # place says what it explains of the one behind: the two share a 2 × 2 determinant.
         explained = torch.nn.functional.pad(factor[..., -1, :-1].square().cumsum(-1), (1, 0))
-        own = log_det, self.evidence.statistics.gram.double()[node, node] - explained
-        factor = self.evidence._factor(torch.cat([node, rest], -1))
-        squares = factor.diagonal(dim1=-2, dim2=-1).square()
-        behind = self._log_dets(squares)[..., 1:], squares[..., 1:] - ridge
+        left = matrix[node, node].unsqueeze(-1) - explained
+        own = log_det, left - ridge
+        ahead = log_det[..., :-1], squares[..., :-1] - ridge
+        with_node = squares[..., :-1] * left[..., 1:] / left[..., :-1]
+        behind = log_det[..., :-1] + (left[..., :-1] / ridge).log(), with_node - ridge
         if not self._couples:
             return _place_sums(self._local(*ahead), self._local(*behind)) + self._local(*own)
         total_log_det = _place_sums(ahead[0], behind[0]) + own[0]

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from pyro_pivid.collapsed.evidence import OrderEvidence
+from pyro_pivid.collapsed.dense import DenseEvidence
 from pyro_pivid.collapsed.exact import ExactPosterior
-
-_ORDERS_AT_ONCE = 256
+from pyro_pivid.collapsed.order_model import orders_at_once
 
 
 class OrderBankSource:
@@ -46,7 +46,8 @@ class OrderBankSource:
         """Orders ``(S, D)`` and edges ``(S, D, D)`` from torch's global random numbers."""
         chosen = torch.multinomial(self.weights, num_samples, replacement=True).to(self.orders.device)
         orders = self.orders[chosen]
-        return orders, read_out(self.evidence, self.evidence.sample_edges(orders), self.link_threshold)
+        parts = [self.evidence.sample_edges(some) for some in orders.split(orders_at_once(orders.shape[-1]))]
+        return orders, read_out(self.evidence, torch.cat(parts), self.link_threshold)
 
     def edge_probs(self) -> Tensor:
         """P(i → j), shape ``(D, D)``, exact given the orders of the bank."""
@@ -107,7 +108,8 @@ def mean_edge_probs(
     each = each.to(orders.device, torch.float64)
     total = torch.zeros(len(distinct), dtype=torch.float64, device=orders.device).index_add_(0, inverse, each)
     probs = torch.zeros(orders.shape[-1], orders.shape[-1], dtype=torch.float64, device=orders.device)
-    for some, share in zip(distinct.split(_ORDERS_AT_ONCE), total.split(_ORDERS_AT_ONCE), strict=True):
+    at_once = orders_at_once(orders.shape[-1])
+    for some, share in zip(distinct.split(at_once), total.split(at_once), strict=True):
         given = evidence.edge_probs_given_order(some, threshold=link_threshold)
         probs += torch.einsum("s,sij->ij", share, given)
     return probs
@@ -115,6 +117,4 @@ def mean_edge_probs(
 
 def read_out(evidence: OrderEvidence, edges: Tensor, link_threshold: float) -> Tensor:
     """Edges with those of a dense evidence cut at the threshold; a sparse evidence has its own exact zeros."""
-    from pyro_pivid.collapsed.dense import DenseEvidence
-
     return torch.where(edges.abs() > link_threshold, edges, 0.0) if isinstance(evidence, DenseEvidence) else edges

@@ -106,7 +106,7 @@ def simulate(
 
     truth = links.double()
     if kind == "linear" and limits is not None:
-        truth = truth * signed_uniform((num_nodes, num_nodes), *limits, generator)
+        truth = truth * signed_uniform((num_nodes, num_nodes), *limits, generator) + 0.0  # no -0.0 for absent links
     noise = scale * draw_noise(noise_family, (num_rows, num_nodes), generator, degrees_of_freedom=degrees_of_freedom)
     mechanisms: list[Mechanism | None] = [None] * num_nodes
     values = noise.clone()

@@ -31,8 +31,10 @@ class RelaxedPlackettLuce(PlackettLuceMatrix):
 
     ``log_prob`` is the Plackett-Luce product formula at :math:`\Pi s`, with gradients to :math:`\Pi` and to :math:`s`:
     statistics are those of the exact law, only the gradient is relaxed. The straight-through gradient with respect to
-    the logits is biased (towards what the soft matrix would do); ``.has_rsample_(False)`` turns the site into one for
-    an unbiased score-function estimator. Costs :math:`O(D^2)`.
+    the logits is biased: for objectives linear in the precedence mask of four nodes its median distance from the exact
+    gradient is 6 % at temperature 0.1, 10 % at 0.2, 24 % at 0.5 and 42 % at 1 (``python -m benchmarks
+    straight_through``). ``.has_rsample_(False)`` turns the site into one for an unbiased score-function estimator.
+    Costs :math:`O(D^2)`.
 
     In a model write the prior of such a site as ``PlackettLuce(logits).as_matrix()``.
 

@@ -46,6 +46,7 @@ class FitSettings:
     :param clip_norm: the largest gradient norm of a parameter.
     :param checkpoint: folder to write checkpoints to and to resume from.
     :param checkpoint_every: seconds between checkpoints; 0 writes one after every step.
+    :param checkpoint_steps: steps between checkpoints, in place of seconds.
     :param progress_bar: show one.
     """
 
@@ -57,6 +58,7 @@ class FitSettings:
     clip_norm: float = 1e3
     checkpoint: str | Path | None = None
     checkpoint_every: float = 30.0
+    checkpoint_steps: int | None = None
     progress_bar: bool = True
 
     def __post_init__(self) -> None:
@@ -64,6 +66,18 @@ class FitSettings:
             raise ValueError(f"Expected `num_steps` to be a positive whole number, but got {self.num_steps!r}.")
         for name in ("learning_rate", "order_learning_rate", "temperature", "clip_norm"):
             check_schedule(name, getattr(self, name))
+        if self.checkpoint_steps is not None and not (
+            isinstance(self.checkpoint_steps, int) and self.checkpoint_steps > 0
+        ):
+            raise ValueError(
+                f"Expected `checkpoint_steps` to be a positive whole number, but got {self.checkpoint_steps!r}."
+            )
+
+    def wants_checkpoint(self, step: int, seconds: float) -> bool:
+        """Whether a checkpoint is due after this step, so many seconds after the last one."""
+        if self.checkpoint_steps is not None:
+            return step % self.checkpoint_steps == 0
+        return seconds >= self.checkpoint_every
 
 
 @dataclass(frozen=True)
@@ -160,7 +174,9 @@ def fit(
                 if early_stopping is not None:
                     stopped = early_stopping.update(len(losses), constrained_params)
                 done = stopped or len(losses) == settings.num_steps
-                if settings.checkpoint and (done or time.monotonic() - last_write >= settings.checkpoint_every):
+                if settings.checkpoint and (
+                    done or settings.wants_checkpoint(len(losses), time.monotonic() - last_write)
+                ):
                     _write(settings, fingerprint, optim, losses, data.device, early_stopping)
                     last_write = time.monotonic()
         params = constrained_params()

@@ -184,3 +184,7 @@ def test_render_sees_what_depends_on_the_order():
     assert relations["sample_dist"]["order"] == "PlackettLuce"
     assert relations["sample_dist"]["edges"] == "MaskedEdges"
     assert "order" in relations["sample_sample"]["edges"]
+    source = pyro.render_model(edge_model, model_args=(DATA,), render_distributions=True).source
+    assert "order -> edges" in source
+    assert "edges -> x" in source
+    assert "PlackettLuce" in source

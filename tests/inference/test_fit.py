@@ -121,6 +121,14 @@ def test_resume_gives_the_bits_of_an_uninterrupted_run(tmp_path, monkeypatch, op
     assert_same(run(checkpoint=folder, **options), whole)  # a finished run is read, not run again
 
 
+def test_checkpoints_every_so_many_steps(tmp_path, monkeypatch):
+    written = []
+    module = sys.modules["pyro_pivid.inference.fit"]  # the name in the package is the function
+    monkeypatch.setattr(module, "write_folder", lambda *args, **_: written.append(len(args[1]["losses"])))
+    run(num_steps=10, checkpoint=tmp_path / "run", checkpoint_steps=4)
+    assert written == [4, 8, 10]
+
+
 SCRIPT = """
 import sys, torch
 torch.set_default_dtype(torch.float64)
@@ -282,6 +290,7 @@ def _process_of(seed):
         ({"num_steps": 5, "learning_rate": -0.1}, "`learning_rate`.*positive"),
         ({"num_steps": 5, "temperature": (1.0, 0.0)}, "`temperature`"),
         ({"num_steps": 5, "clip_norm": float("nan")}, "`clip_norm`"),
+        ({"num_steps": 5, "checkpoint_steps": 0}, "`checkpoint_steps`.*0"),
     ],
 )
 def test_bad_settings(options, text):

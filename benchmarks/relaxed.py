@@ -1,0 +1,75 @@
+"""Relaxed inference on the paper's simulated sets: expected SHD, F1 and seconds, with an empty graph beside them.
+
+``python -m benchmarks.relaxed`` runs everything (about half an hour on two cores), and
+``python -m benchmarks.relaxed linear --seeds 2`` a part. No warm start, no knob for a single set: the settings of a
+suite are those printed with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import pandas as pd
+import torch
+
+from pyro_pivid import PIVID
+from pyro_pivid.datasets import simulate
+from pyro_pivid.metrics import expected_shd, f1, nnz
+
+PAPER = {"edge_prior": "normal", "inference": "relaxed"}
+PLAIN = {"order_gradient": "pathwise", "analytic": False, "num_orders": 16, "num_graphs": 4}
+SUITES = {
+    "linear": ({}, {**PAPER, "noise": 0.1}, {}),
+    "linear-pathwise": ({}, {**PAPER, "noise": 0.1, **PLAIN}, {"num_steps": 3000}),
+    "linear-random": ({"weights": "uniform"}, {**PAPER, "noise": 1.0, "restarts": 5}, {}),
+    "linear-dense": ({"num_edges": 64}, {**PAPER, "noise": 0.1, "restarts": 5}, {}),
+    "nonlinear": ({"kind": "mlp"}, {"sem": "neural", "noise": "equal", "inference": "relaxed"}, {}),
+    "large": ({"num_nodes": 100, "num_edges": 100}, {**PAPER, "noise": 0.1}, {"num_steps": 1500}),
+}
+FEW_SEEDS = {"large": 1}
+
+
+def run_suite(name: str, *, num_seeds: int) -> pd.DataFrame:
+    """One row for each data set of a suite."""
+    simulation, learner, fit = SUITES[name]
+    rows = []
+    for graph in ("er", "sf"):
+        for seed in range(num_seeds):
+            data, truth = simulate(graph, seed=seed, **simulation)
+            start = time.perf_counter()
+            posterior = PIVID(**learner).fit(data, seed=seed, progress_bar=False, **fit)
+            seconds = time.perf_counter() - start
+            edges = posterior.sample(500, seed=0).edges
+            rows.append(
+                {
+                    "suite": name,
+                    "graph": graph,
+                    "seed": seed,
+                    "shd": expected_shd(edges, truth).item(),
+                    "f1": f1(edges, truth).double().mean().item(),
+                    "links": nnz(edges).double().mean().item(),
+                    "empty graph shd": float((truth != 0).sum()),
+                    "seconds": seconds,
+                }
+            )
+            print(pd.DataFrame(rows[-1:]).round(2).to_string(index=False, header=len(rows) == 1), flush=True)
+    return pd.DataFrame(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.relaxed", description=__doc__)
+    parser.add_argument("suites", nargs="*", default=list(SUITES), help=f"any of: {', '.join(SUITES)}")
+    parser.add_argument("--seeds", type=int, default=5, help="data sets of each kind of graph")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    tables = []
+    for name in arguments.suites:
+        print(f"\n{name}: simulate({SUITES[name][0]}), PIVID({SUITES[name][1]}).fit({SUITES[name][2]})")
+        tables.append(run_suite(name, num_seeds=min(arguments.seeds, FEW_SEEDS.get(name, arguments.seeds))))
+    columns = ["shd", "f1", "links", "empty graph shd", "seconds"]
+    print("\nmeans\n" + pd.concat(tables).groupby("suite", sort=False)[columns].mean().round(2).to_string())
+
+
+if __name__ == "__main__":
+    main()
