@@ -30,7 +30,9 @@ def make_order_law(prior: Any, like: Tensor) -> PlackettLuce:
         return PlackettLuce(like.new_zeros(num_nodes))
     if not isinstance(prior, Tensor | Distribution):
         prior = call_with_nodes(prior, num_nodes)
-    law = PlackettLuce(prior) if isinstance(prior, Tensor) else prior
+    law = PlackettLuce(prior.to(like)) if isinstance(prior, Tensor) and prior.is_floating_point() else prior
+    if isinstance(law, PlackettLuce) and (law.logits.dtype, law.logits.device) != (like.dtype, like.device):
+        law = PlackettLuce(law.logits.to(like))
     if not isinstance(law, PlackettLuce) or law.num_nodes != num_nodes:
         came = f"{law.num_nodes} nodes" if isinstance(law, PlackettLuce) else type(law).__name__
         raise ValueError(

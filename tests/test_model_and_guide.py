@@ -212,6 +212,19 @@ def test_informative_order_scores_decide_where_data_do_not(as_function):
     assert abs(flat[1] - flat[0]) < 2
 
 
+def test_order_priors_follow_the_dtype_of_the_data():
+    data = make_data().float()
+    for prior in (
+        torch.zeros(4, dtype=torch.float64),
+        PlackettLuce(torch.zeros(4, dtype=torch.float64)),
+        lambda n: torch.zeros(n),
+    ):
+        law = DAGModel(LinearSEM(1.0), NormalEdges(), order_prior=prior).order_law(data)
+        assert law.logits.dtype == torch.float32
+    matrix, logits = torch.eye(4, dtype=torch.float32), torch.zeros(4, dtype=torch.float64)
+    assert PlackettLuce(logits).as_matrix().log_prob(matrix) == pytest.approx(-math.lgamma(5))
+
+
 def test_link_families():
     data = torch.zeros(100, 5)
     assert type(make_edge_family("spike-slab")) is SpikeSlabEdges

@@ -92,4 +92,5 @@ class PlackettLuceMatrix(TorchDistribution):
 
 def log_prob_of_matrix(matrix: Tensor, logits: Tensor) -> Tensor:
     """The product formula at Π·logits: linear in Π, so that its gradient stays finite however extreme the scores."""
-    return log_prob_of_sorted((matrix @ logits.unsqueeze(-1)).squeeze(-1))
+    dtype = torch.promote_types(matrix.dtype, logits.dtype)
+    return log_prob_of_sorted((matrix.to(dtype) @ logits.to(dtype).unsqueeze(-1)).squeeze(-1))
