@@ -25,9 +25,14 @@ SUITES = {
     "linear-random": ({"weights": "uniform"}, {**PAPER, "noise": 1.0, "restarts": 5}, {}),
     "linear-dense": ({"num_edges": 64}, {**PAPER, "noise": 0.1, "restarts": 5}, {}),
     "nonlinear": ({"kind": "mlp"}, {"sem": "neural", "noise": "equal", "inference": "relaxed"}, {}),
+    "nonlinear-paper": (
+        {"kind": "mlp"},
+        {"sem": "neural", "noise": "equal", **PAPER, **PLAIN, "num_orders": 2, "num_graphs": 2},
+        {"num_steps": 5000, "learning_rate": 0.001, "order_learning_rate": 0.001, "temperature": 0.5},
+    ),
     "large": ({"num_nodes": 100, "num_edges": 100}, {**PAPER, "noise": 0.1}, {"num_steps": 1500}),
 }
-FEW_SEEDS = {"large": 1}
+FEW_SEEDS = {"large": 1, "linear-dense": 2, "nonlinear-paper": 2}  # the slow ones
 
 
 def run_suite(name: str, *, num_seeds: int) -> pd.DataFrame:

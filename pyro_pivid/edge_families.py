@@ -39,6 +39,10 @@ class EdgeFamily(ABC):
         scale = _positive_param("guide.edge_scale", lambda: _square(data, INITIAL_SCALE))
         return dist.Normal(loc, scale)
 
+    def for_rows(self, num_rows: int) -> EdgeFamily:
+        """The family for a data set of so many rows; most do not depend on their number."""
+        return self
+
 
 class NormalEdges(EdgeFamily):
     """Weights with a normal prior of mean zero (``edge_prior="normal"``).
@@ -101,13 +105,18 @@ class GateEdges(EdgeFamily):
     True
 
     :param weights_per_link: how many free weights an open gate adds.
+    :param num_rows: N; the rows of the data at hand if not given.
     """
 
-    def __init__(self, weights_per_link: int) -> None:
+    def __init__(self, weights_per_link: int, *, num_rows: int | None = None) -> None:
         self.weights_per_link = weights_per_link
+        self.num_rows = num_rows
+
+    def for_rows(self, num_rows: int) -> EdgeFamily:
+        return GateEdges(self.weights_per_link, num_rows=num_rows)
 
     def prior(self, data: Tensor) -> Distribution:
-        occam = 0.5 * self.weights_per_link * math.log(max(len(data), 2))
+        occam = 0.5 * self.weights_per_link * math.log(max(self.num_rows or len(data), 2))
         return StraightThroughBernoulli(GATE_TEMPERATURE, _square(data, sparse_log_odds(data.shape[-1]) - occam))
 
     def posterior(self, data: Tensor) -> Distribution:
@@ -144,12 +153,43 @@ class UserEdges(EdgeFamily):
                 f"Expected `edge_prior` to return a distribution over links, but got {type(law).__name__}. "
                 "Return for example pyro.distributions.Normal(torch.zeros(D, D), scale)."
             )
-        if law.support is not constraints.real:
-            raise ValueError(
-                f"Expected links on the real line, the support of the normal guide, but got {law.support}. Use a prior "
-                "with real support, or write a guide of your own with the distributions of this library."
-            )
+        _check_links(law, num_nodes)
         return law.expand([num_nodes, num_nodes]) if len(law.batch_shape) < 2 else law
+
+
+def _check_links(law: Distribution, num_nodes: int) -> None:
+    """Refuse a prior of links that the normal guide cannot follow, or whose latent sites have the wrong dimensions."""
+    if law.event_shape:
+        raise ValueError(
+            f"Expected a univariate law of each link, but got one with event shape {tuple(law.event_shape)}. "
+            "Leave out .to_event()."
+        )
+    if isinstance(law, SpikeSlab | StraightThroughBernoulli) or not has_real_support(law):
+        raise ValueError(
+            "Expected links with a density on the real line, which the normal guide can follow, but got "
+            f'{type(law).__name__} on {law.support}. Use edge_prior="spike-slab" or "bernoulli" for links with an atom '
+            "at zero, or write a guide of your own with the distributions of this library."
+        )
+    shape = law.batch_shape
+    leading = shape[:-2]
+    if len(shape) >= 2 and (shape[-2:] != (num_nodes, num_nodes) or any(size != 1 for size in leading[-2:])):
+        raise ValueError(
+            f"Expected links of batch shape (..., 1, 1, {num_nodes}, {num_nodes}), dimensions on the left being those "
+            f"of particles, but got {tuple(shape)}. Where a scalar latent site meets the links, write "
+            "scale[..., None, None]."
+        )
+
+
+def has_real_support(law: Distribution) -> bool:
+    """Whether a law lives on the real line, alone or as a mixture of laws that do.
+
+    >>> has_real_support(dist.Normal(0.0, 1.0)), has_real_support(dist.Gamma(1.0, 1.0))
+    (True, False)
+    """
+    support: Any = law.support
+    while hasattr(support, "base_constraint"):
+        support = support.base_constraint
+    return support is constraints.real
 
 
 def make_edge_family(edge_prior: Any, *, weights_per_link: int = 1, prior_scale: float = 1.0) -> EdgeFamily:

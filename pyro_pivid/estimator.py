@@ -20,12 +20,15 @@ from pyro_pivid.model import DAGModel
 from pyro_pivid.order_prior import make_order_law
 from pyro_pivid.plan import INFERENCES, SEM_NAMES, Pieces
 from pyro_pivid.posterior import Posterior
+from pyro_pivid.posterior.splines import SplineBasis
 from pyro_pivid.relaxed import RelaxedSettings, fit_relaxed
 from pyro_pivid.sem import SEM, LinearSEM, NeuralSEM
 from pyro_pivid.sem.noise import check_noise
 from pyro_pivid.table import Table, TableLike, read_table, standardize
 
 logger = logging.getLogger(__name__)
+
+SPLINE_FEATURES = 5  # for each parent
 
 
 class PIVID:
@@ -64,9 +67,11 @@ class PIVID:
     :param num_graphs: graphs drawn for each order, where the likelihood is sampled.
     :param analytic: exact KL divergences and expectations where they exist; ``False`` is Pyro's plain ``Trace_ELBO``.
     :param quantize: links below ``link_threshold`` count as zero in the likelihood already (straight-through).
-    :param link_threshold: below which a continuous link is read as absent.
+    :param link_threshold: below which a continuous link is read as absent, in the units of the fit (those of the
+        standardised columns where ``standardize`` is on).
     :param prior_scale: scale of the prior of a link's weight (``"normal"``, ``"laplace"``, relaxed ``"spike-slab"``).
-    :param batch_size: rows in a minibatch of relaxed inference; all by default.
+    :param batch_size: rows in a minibatch; all by default. This and what follows, and ``order_gradient`` to
+        ``quantize``, are of relaxed inference alone unless said otherwise.
     :param restarts: fits from different seeds: relaxed keeps the best (1 by default), collapsed merges them (2).
     :param num_jobs: processes for the restarts of relaxed inference, as in joblib.
     :param validation_fraction: share of rows held out to decide when to stop relaxed inference.
@@ -115,7 +120,11 @@ class PIVID:
         self.sem = _make_sem(sem, noise, noise_family, gates=self.edge_prior == "bernoulli")
         weights_per_link = self.sem.weights_per_link if isinstance(self.sem, NeuralSEM) else 1
         self.edge_family = make_edge_family(self.edge_prior, weights_per_link=weights_per_link, prior_scale=prior_scale)
-        self.standardize = self.noise == "per-node" if standardize is None else standardize
+        if batch_size is not None and not (isinstance(batch_size, int) and batch_size > 0):
+            raise ValueError(f"Expected `batch_size` to be a positive whole number of rows, but got {batch_size!r}.")
+        # A number or "equal" speaks of the units of the data, and so does whatever a user's own function does.
+        speaks_of_units = self.noise != "per-node" or not isinstance(sem, str | SEM)
+        self.standardize = not speaks_of_units if standardize is None else standardize
         self.order_prior = order_prior
         self.num_orders = num_orders or (32 if isinstance(self.sem, NeuralSEM) else 64)
         self.num_graphs = num_graphs
@@ -153,7 +162,8 @@ class PIVID:
         """Learn the posterior over DAGs.
 
         :param data: DataFrame, array, tensor, or the path of a CSV or Parquet file; one column a node.
-        :param num_steps: steps of SVI: 1000 for relaxed, 300 for collapsed inference by default.
+        :param num_steps: steps of SVI; by default 1000 for relaxed, and that of ``CollapsedSettings`` for collapsed
+            inference. Exact inference takes none.
         :param learning_rate: of the edges and the SEM, in relaxed inference.
         :param order_learning_rate: of the order scores: 0.1, or 0.02 where their gradient is pathwise.
         :param seed: of everything random; the same seed gives the same answer.
@@ -165,18 +175,23 @@ class PIVID:
         :param temperature: of SoftSort, where the gradient is pathwise: a number, a pair (start, end), or a function of
             the share of steps done.
         """
-        if dtype is None and isinstance(self.sem, NeuralSEM) and not isinstance(data, Tensor):
-            dtype = torch.float32  # networks gain nothing from more, and run at half the speed
-        table = read_table(data, min_rows=3, dtype=dtype, device=device)
+        if dtype is None and not isinstance(data, Tensor):
+            # Networks gain nothing from float64, and run at half the speed.
+            dtype = torch.float32 if isinstance(self.sem, NeuralSEM) else torch.float64
+        if num_steps is not None and not (isinstance(num_steps, int) and num_steps > 0):
+            raise ValueError(f"Expected `num_steps` to be a positive whole number, but got {num_steps!r}.")
+        table = read_table(data, min_rows=3, dtype=torch.float64, device=device)
+        dtype = dtype or (data.dtype if isinstance(data, Tensor) and data.is_floating_point() else torch.float64)
         chosen = self.pieces.choose(self.inference, num_nodes=table.num_nodes)
         logger.info("%s inference on %d rows of %d nodes", chosen, table.num_rows, table.num_nodes)
         if order_learning_rate is None:
-            order_learning_rate = 0.02 if self.relaxed.order_gradient == "pathwise" else 0.1
+            is_pathwise = chosen == "relaxed" and self.relaxed.order_gradient == "pathwise"
+            order_learning_rate = 0.02 if is_pathwise else 0.1
         if chosen == "exact":
             return self._fit_exact(table)
         if chosen == "collapsed":
             settings = CollapsedSettings(
-                num_steps=num_steps or CollapsedSettings.num_steps,
+                num_steps=CollapsedSettings.num_steps if num_steps is None else num_steps,
                 num_particles=self.num_orders,
                 order_learning_rate=order_learning_rate,
                 restarts=self.restarts or CollapsedSettings.restarts,
@@ -194,7 +209,7 @@ class PIVID:
             progress_bar=progress_bar,
             temperature=temperature,
         )
-        return self._fit_relaxed(table, fit_settings, seed)
+        return self._fit_relaxed(table, fit_settings, seed, dtype)
 
     def _fit_exact(self, table: Table) -> Posterior:
         evidence, scales = self._evidence(table)
@@ -202,8 +217,8 @@ class PIVID:
         exact = ExactPosterior(evidence, order_prior=prior)
         words = "The result is exact: all orders and parent sets were summed over."
         info = {"inference": "exact", "log_evidence": exact.log_evidence.item(), "diagnosis": words}
-        source = ExactSource(exact, link_threshold=self.link_threshold)
-        return Posterior(source, names=table.names, scales=scales, info=info)
+        source = ExactSource(exact, link_threshold=self.link_threshold, basis=self._basis(table))
+        return self._posterior(source, table, scales, info)
 
     def _fit_collapsed(self, table: Table, settings: CollapsedSettings, seed: int) -> Posterior:
         evidence, scales = self._evidence(table)
@@ -214,7 +229,8 @@ class PIVID:
             "restart_losses": done.losses,
             "diagnosis": done.diagnosis,
         }
-        return Posterior(done.source, names=table.names, scales=scales, info=info)
+        done.source.basis = self._basis(table)
+        return self._posterior(done.source, table, scales, {**info, "seed": seed})
 
     def _evidence(self, table: Table) -> tuple[DenseEvidence | ParentSetEvidence, Tensor | None]:
         """The evidence of orders, and what its weights must be divided by to be in the units of the data."""
@@ -224,12 +240,19 @@ class PIVID:
             return DenseEvidence.from_data(values, noise=noise, edge_scale=self.prior_scale), scales
         features = "spline" if self.pieces.sem == "spline" else "linear"
         evidence = ParentSetEvidence.from_data(
-            table.values, features=features, noise=noise, standardize=self.standardize
+            table.values,
+            features=features,
+            noise=noise,
+            standardize=self.standardize,
+            num_features=SPLINE_FEATURES,
         )
         return evidence, None
 
-    def _fit_relaxed(self, table: Table, fit_settings: FitSettings, seed: int) -> Posterior:
+    def _fit_relaxed(self, table: Table, fit_settings: FitSettings, seed: int, dtype: torch.dtype) -> Posterior:
         values, scales = self._centred(table)
+        values = values.to(dtype)  # after centring: a column far from zero has no digits to lose
+        if not isinstance(self.sem, LinearSEM):
+            scales = None  # gates and effects of other models are not weights in units of the columns
         seeds = [seed + k for k in range(self.restarts or 1)]
         done = fit_relaxed(
             self._model(), values, settings=self.relaxed, fit_settings=fit_settings, seeds=seeds, num_jobs=self.num_jobs
@@ -243,7 +266,16 @@ class PIVID:
             "losses": best.losses,
             "params": best.params,
         }
-        return Posterior(done.source, names=table.names, scales=scales, info=info)
+        return self._posterior(done.source, table, scales, info)
+
+    @staticmethod
+    def _posterior(source: Any, table: Table, scales: Tensor | None, info: dict[str, Any]) -> Posterior:
+        _, means, deviations = standardize(table.values)
+        return Posterior(source, names=table.names, scales=scales, means=means, deviations=deviations, info=info)
+
+    def _basis(self, table: Table) -> SplineBasis | None:
+        """What makes spline features of new rows, where the model has them."""
+        return SplineBasis.of(table.values, SPLINE_FEATURES) if self.pieces.sem == "spline" else None
 
     def _centred(self, table: Table) -> tuple[Tensor, Tensor | None]:
         """Columns without their means, and divided by their scales if asked for."""

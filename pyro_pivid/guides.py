@@ -41,7 +41,7 @@ class DAGGuide:
         self.model = model
         self.order_gradient = order_gradient
         self.temperature = temperature
-        self._autoguide: AutoNormal | None = None
+        self._autoguide: Any = None
 
     def __call__(self, data: Tensor) -> dict[str, Tensor]:
         """Draw from the approximate posterior."""
@@ -58,7 +58,9 @@ class DAGGuide:
         return law.has_rsample_(self.order_gradient == "pathwise")
 
     def _extra_sites(self, data: Tensor) -> dict[str, Any]:
-        if self._autoguide is None:
+        # A store without its parameters is another fit's: start anew there.
+        known = any(name.startswith("AutoNormal") for name in pyro.get_param_store().keys())  # noqa: SIM118
+        if self._autoguide is None or (self._autoguide is not False and not known):
             self._autoguide = _cover_extra_sites(self.model, data)
         return dict(self._autoguide(data)) if self._autoguide is not False else {}
 
@@ -69,4 +71,10 @@ def _cover_extra_sites(model: DAGModel, data: Tensor) -> Any:
         trace = poutine.trace(model).get_trace(data)
     own = ("order", "edges")
     extra = [name for name in trace.stochastic_nodes if name not in own and not site_is_subsample(trace.nodes[name])]
+    for name in extra:
+        if trace.nodes[name]["cond_indep_stack"]:
+            raise ValueError(
+                f"Expected latent sites outside of the plates of graphs and rows, but site {name!r} is sampled inside "
+                "the SEM. Sample it in the function of a prior, or make it a pyro.param (see SEM.parameters)."
+            )
     return AutoNormal(poutine.block(model, expose=extra)) if extra else False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -52,13 +53,15 @@ class DAGModel:
         batch_size: int | None = None,
         link_threshold: float | None = None,
     ) -> None:
+        if batch_size is not None and not (isinstance(batch_size, int) and batch_size > 0):
+            raise ValueError(f"Expected `batch_size` to be a positive whole number of rows, but got {batch_size!r}.")
         self.sem = sem
         self.edge_family = edge_family
         self.order_prior = order_prior
         self.num_graphs = num_graphs
         self.batch_size = batch_size
         self.link_threshold = link_threshold
-        self._statistics: tuple[Tensor, SufficientStatistics] | None = None
+        self._statistics: tuple[Tensor, int, SufficientStatistics] | None = None
 
     def __call__(self, data: Tensor) -> None:
         """Run the generative process and observe the data ``(N, D)``."""
@@ -87,14 +90,21 @@ class DAGModel:
             assert isinstance(self.sem, LinearSEM)
             self.sem.dataset(data, self.statistics(data), edges)
             return
-        with pyro.plate("data", len(data), subsample_size=self.batch_size, dim=-1) as rows:
-            self.sem(data if self.batch_size is None else data[rows], edges)
+        size = None if self.batch_size is None else min(self.batch_size, len(data))
+        with pyro.plate("data", len(data), subsample_size=size, dim=-1) as rows:
+            self.sem(data if size is None else data[rows], edges)
 
     def statistics(self, data: Tensor) -> SufficientStatistics:
         """Sufficient statistics of the data, computed once for each data set."""
-        if self._statistics is None or self._statistics[0] is not data:
-            self._statistics = data, SufficientStatistics.from_data(data)
-        return self._statistics[1]
+        if self._statistics is None or self._statistics[0] is not data or self._statistics[1] != data._version:
+            self._statistics = data, data._version, SufficientStatistics.from_data(data)
+        return self._statistics[2]
+
+    def for_rows(self, num_rows: int) -> DAGModel:
+        """A copy whose link prior is that of so many rows, whatever part of them it is shown."""
+        new = copy.copy(self)
+        new.edge_family = self.edge_family.for_rows(num_rows)
+        return new
 
 
 def quantize(edges: Tensor, threshold: float) -> Tensor:

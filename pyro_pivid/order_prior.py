@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
@@ -14,7 +15,6 @@ from pyro_pivid.edge_families import call_with_nodes
 def make_order_law(prior: Any, like: Tensor) -> PlackettLuce:
     """The Plackett-Luce prior that ``None``, scores, a law or a Pyro function stands for.
 
-    >>> import torch
     >>> make_order_law(None, torch.zeros(3)).logits
     tensor([0., 0., 0.])
     >>> make_order_law(lambda num_nodes: -torch.arange(float(num_nodes)), torch.zeros(3)).mode
@@ -28,9 +28,11 @@ def make_order_law(prior: Any, like: Tensor) -> PlackettLuce:
     num_nodes = like.shape[-1]
     if prior is None:
         return PlackettLuce(like.new_zeros(num_nodes))
-    if not isinstance(prior, Tensor | Distribution):
+    if callable(prior) and not isinstance(prior, Tensor | Distribution):
         prior = call_with_nodes(prior, num_nodes)
-    law = PlackettLuce(prior.to(like)) if isinstance(prior, Tensor) and prior.is_floating_point() else prior
+    if not isinstance(prior, Distribution):
+        prior = PlackettLuce(_scores(prior, like))
+    law = prior
     if isinstance(law, PlackettLuce) and (law.logits.dtype, law.logits.device) != (like.dtype, like.device):
         law = PlackettLuce(law.logits.to(like))
     if not isinstance(law, PlackettLuce) or law.num_nodes != num_nodes:
@@ -39,4 +41,22 @@ def make_order_law(prior: Any, like: Tensor) -> PlackettLuce:
             f"Expected `order_prior` to give a PlackettLuce law or scores of {num_nodes} nodes, but got {came}. "
             "Pass scores in the order of the columns; larger scores come earlier."
         )
+    if any(size != 1 for size in law.batch_shape[-2:]):
+        raise ValueError(
+            f"Expected one law of the order, but got batch shape {tuple(law.batch_shape)}. Where a latent site holds "
+            "the scores, sample it with .to_event(1)."
+        )
     return law
+
+
+def _scores(prior: Any, like: Tensor) -> Tensor:
+    try:
+        scores = torch.as_tensor(prior, dtype=like.dtype, device=like.device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            "Expected `order_prior` to be scores of the columns, a PlackettLuce law or a function that returns one of "
+            f"them, but got {type(prior).__name__}. Pass for example torch.zeros(num_nodes)."
+        ) from error
+    if scores.dim() < 1:
+        raise ValueError("Expected `order_prior` to hold one score for each column, but got a single number.")
+    return scores

@@ -38,12 +38,17 @@ class Pieces:
     def choose(self, inference: str, *, num_nodes: int) -> str:
         """The inference that runs: the one asked for, or for "auto" the most exact one that the pieces allow."""
         obstacle = self.obstacle_to_collapsing()
+        if self.is_spline and obstacle is not None:
+            raise ValueError(
+                f'Expected edge_prior="spike-slab" and normal noise for sem="spline", but {obstacle}. '
+                'Use sem="neural" for other nonlinear models.'
+            )
         if inference == "auto":
             if obstacle is not None:
                 return "relaxed"
             small = num_nodes <= MAX_AUTO_EXACT_NODES
             return "exact" if small and self.has_fixed_order_prior else "collapsed"
-        if inference == "relaxed" and self.sem == "spline":
+        if inference == "relaxed" and self.is_spline:
             raise ValueError(
                 'Expected inference "exact" or "collapsed" for sem="spline", whose parents are summed over, but got '
                 '"relaxed". Use sem="neural" for relaxed nonlinear inference.'
@@ -67,18 +72,23 @@ class Pieces:
 
     def obstacle_to_collapsing(self) -> str | None:
         """Why the edges cannot be integrated out, in words; None if they can."""
-        if self.sem not in COLLAPSIBLE_PRIORS:
+        if not isinstance(self.sem, str) or self.sem not in COLLAPSIBLE_PRIORS:
             return f"got sem={_told(self.sem)}"
-        if self.edge_prior not in COLLAPSIBLE_PRIORS[self.sem]:
+        if not isinstance(self.edge_prior, str) or self.edge_prior not in COLLAPSIBLE_PRIORS[self.sem]:
             return f"got edge_prior={_told(self.edge_prior)} with sem={self.sem!r}"
         if self.noise_family != "normal":
             return f"got noise_family={self.noise_family!r}"
         return None
 
     @property
+    def is_spline(self) -> bool:
+        """Whether the SEM is the one that exists only with its edges integrated out."""
+        return isinstance(self.sem, str) and self.sem == "spline"
+
+    @property
     def has_fixed_order_prior(self) -> bool:
         """Whether the order prior is a plain law, without latent sites of its own."""
-        return self.order_prior is None or isinstance(self.order_prior, Tensor | PlackettLuce)
+        return isinstance(self.order_prior, Tensor | PlackettLuce) or not callable(self.order_prior)
 
 
 def _told(piece: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,11 +16,12 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from pyro_pivid.distributions import SpikeSlab, StraightThroughBernoulli
-from pyro_pivid.guides import DAGGuide
+from pyro_pivid.guides import ORDER_GRADIENTS, DAGGuide
 from pyro_pivid.inference import EarlyStopping, FitResult, FitSettings, LeaveOneOutELBO, Restarts, fit, run_restarts
 from pyro_pivid.inference.held_out import held_out_loss, split_rows
 from pyro_pivid.model import DAGModel
 from pyro_pivid.posterior import VariationalSource
+from pyro_pivid.sem import SEM
 
 NUM_FINAL_PARTICLES = 512
 NUM_METRIC_DRAWS = 200
@@ -29,6 +31,9 @@ MAX_PLATE_NESTING = 2
 @dataclass(frozen=True)
 class RelaxedSettings:
     """How relaxed inference runs.
+
+    >>> RelaxedSettings(num_orders=32).order_gradient
+    'score'
 
     :param order_gradient: ``"score"`` or ``"pathwise"``.
     :param num_orders: orders drawn in each step.
@@ -50,6 +55,25 @@ class RelaxedSettings:
     validation_fraction: float = 0.0
     metric: Callable[[Tensor], float] | None = None
     patience: int = 10
+
+    def __post_init__(self) -> None:
+        if self.order_gradient not in ORDER_GRADIENTS:
+            raise ValueError(
+                f"Expected `order_gradient` to be one of {ORDER_GRADIENTS}, but got {self.order_gradient!r}."
+            )
+        if self.order_gradient == "score" and self.num_orders < 2:
+            raise ValueError(
+                f'Expected `num_orders` of at least 2 for order_gradient="score", but got {self.num_orders}: each '
+                "order is the baseline of the others."
+            )
+        if not self.link_threshold >= 0:
+            raise ValueError(f"Expected `link_threshold` to be at least 0, but got {self.link_threshold!r}.")
+        if not 0 <= self.validation_fraction < 1:
+            raise ValueError(
+                f"Expected `validation_fraction` to be at least 0 and below 1, but got {self.validation_fraction!r}."
+            )
+        if self.patience < 1:
+            raise ValueError(f"Expected `patience` to be a positive whole number, but got {self.patience!r}.")
 
 
 @dataclass(frozen=True)
@@ -88,22 +112,23 @@ def fit_relaxed(
     :param seeds: one for each restart.
     :param num_jobs: processes for the restarts.
     """
-    job = partial(_fit_one, model, data, settings, fit_settings, len(seeds) > 1)
+    model = model.for_rows(len(data))
+    train, held_out = split_rows(data, settings.validation_fraction, seeds[0])  # the same rows for every restart
+    job = partial(_fit_one, model, train, held_out, settings, fit_settings, len(seeds) > 1)
     restarts = run_restarts(job, seeds, num_jobs=num_jobs)
     return RelaxedFit(_read_out(model, data, restarts.best.params, settings.link_threshold), restarts)
 
 
-def make_loss(settings: RelaxedSettings, *, num_particles: int | None = None) -> Any:
+def make_loss(settings: RelaxedSettings) -> Any:
     """The loss of the settings: leave-one-out with exact terms, or Pyro's plain ``Trace_ELBO``.
 
     >>> type(make_loss(RelaxedSettings(plain=True))).__name__
     'Trace_ELBO'
     """
-    num_particles = num_particles or settings.num_orders
     if settings.plain:
-        return Trace_ELBO(num_particles, max_plate_nesting=MAX_PLATE_NESTING, vectorize_particles=True)
+        return Trace_ELBO(settings.num_orders, max_plate_nesting=MAX_PLATE_NESTING, vectorize_particles=True)
     return LeaveOneOutELBO(
-        num_particles,
+        settings.num_orders,
         analytic_kl=settings.analytic_kl,
         expected_likelihood=settings.expected_likelihood,
         max_plate_nesting=MAX_PLATE_NESTING,
@@ -111,12 +136,17 @@ def make_loss(settings: RelaxedSettings, *, num_particles: int | None = None) ->
 
 
 def _fit_one(
-    model: DAGModel, data: Tensor, settings: RelaxedSettings, fit_settings: FitSettings, one_of_many: bool, seed: int
+    model: DAGModel,
+    train: Tensor,
+    held_out: Tensor | None,
+    settings: RelaxedSettings,
+    fit_settings: FitSettings,
+    one_of_many: bool,
+    seed: int,
 ) -> tuple[FitResult, float]:
     guide = DAGGuide(model, order_gradient=settings.order_gradient)
     if one_of_many and fit_settings.checkpoint is not None:
         fit_settings = replace(fit_settings, checkpoint=Path(fit_settings.checkpoint) / f"seed-{seed}")
-    train, held_out = split_rows(data, settings.validation_fraction, seed)
     stopping = None
     if settings.metric is not None:
         metric = settings.metric
@@ -131,10 +161,18 @@ def _fit_one(
         score = partial(held_out_loss, model, guide, train, held_out, make_loss(settings))
         stopping = EarlyStopping(score, patience=settings.patience)
     done = fit(model, guide, train, loss=make_loss(settings), settings=fit_settings, seed=seed, early_stopping=stopping)
-    with with_params(done.params), torch.random.fork_rng(), torch.no_grad():
+    return done, _final_elbo(model, guide, train, settings, done.params)
+
+
+def _final_elbo(
+    model: DAGModel, guide: DAGGuide, data: Tensor, settings: RelaxedSettings, params: dict[str, Tensor]
+) -> float:
+    """The ELBO that restarts are compared by, over more particles than a step has, in blocks of a step's size."""
+    num_blocks = math.ceil(NUM_FINAL_PARTICLES / settings.num_orders)
+    loss = make_loss(settings)
+    with with_params(params), torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(0)  # the same draws for every restart
-        elbo = -make_loss(settings, num_particles=NUM_FINAL_PARTICLES).loss(model, guide, train)
-    return done, elbo
+        return -sum(loss.loss(model, guide, data) for _ in range(num_blocks)) / num_blocks
 
 
 class with_params:
@@ -167,8 +205,13 @@ def _laws(model: DAGModel, data: Tensor) -> tuple[Tensor, Distribution]:
 def _read_out(model: DAGModel, data: Tensor, params: dict[str, Tensor], link_threshold: float) -> VariationalSource:
     with with_params(params):
         scores, links = _laws(model, data)
+        sem = model.sem if isinstance(model.sem, SEM) else None
+        learned = None if sem is None else {name: value.detach() for name, value in sem.parameters(data).items()}
     weight = params.get("sem.weight")
-    return VariationalSource(scores, links, link_threshold=link_threshold, weight=weight)
+    kind = None if sem is not None else "unknown"  # a Pyro function of the user's own
+    return VariationalSource(
+        scores, links, link_threshold=link_threshold, weight=weight, sem=sem, parameters=learned, kind=kind
+    )
 
 
 def _detached(law: Distribution) -> Distribution:

@@ -225,6 +225,13 @@ def test_bad_tables(table, text):
         ({"noise_family": "gamma"}, ValueError, "`noise_family`.*'gamma'"),
         ({"num_orders": 0}, ValueError, "`num_orders`.*0"),
         ({"restarts": 1.5}, ValueError, "`restarts`.*1.5"),
+        ({"order_gradient": "foo"}, ValueError, "`order_gradient`.*'foo'"),
+        ({"num_orders": 1}, ValueError, "`num_orders` of at least 2"),
+        ({"link_threshold": -1.0}, ValueError, "`link_threshold`.*-1.0"),
+        ({"batch_size": 0}, ValueError, "`batch_size`.*0"),
+        ({"patience": 0}, ValueError, "`patience`.*0"),
+        ({"validation_fraction": 5.0}, ValueError, "`validation_fraction`.*5.0"),
+        ({"inference": "exact", "sem": "spline", "edge_prior": "normal"}, ValueError, "spike-slab.*spline.*neural"),
         ({"inference": "exact", "edge_prior": "laplace"}, ValueError, "edge_prior='laplace'.*relaxed"),
         ({"inference": "collapsed", "sem": "neural"}, ValueError, "sem='neural'.*relaxed"),
         ({"inference": "exact", "noise_family": "laplace"}, ValueError, "noise_family='laplace'.*relaxed"),
@@ -248,3 +255,36 @@ def test_bad_requests_of_a_posterior(simulated):
     assert isinstance(posterior, Posterior)
     with pytest.raises(ValueError, match="`num_samples`.*0"):
         posterior.sample(0)
+
+
+def test_own_function_keeps_its_units():
+    """A SEM function that speaks of a noise scale of 0.1 sees the columns as they are."""
+    import pyro
+
+    data, truth = simulate(num_nodes=4, num_edges=4, seed=1)
+
+    def sem(rows, edges):
+        pyro.sample("x", dist.Normal(rows @ edges.squeeze(-3), 0.1).to_event(1), obs=rows)
+
+    posterior = fit(data, sem=sem, edge_prior="normal", num_steps=600)
+    assert np.abs(posterior.edge_probs().to_numpy() - (truth != 0).numpy()).sum() < 0.5
+
+
+def test_held_out_rows_are_the_same_for_all_restarts(simulated):
+    posterior = fit(
+        simulated[0], num_steps=60, restarts=2, validation_fraction=0.3, batch_size=200, edge_prior="normal"
+    )
+    one, two = posterior.info["elbos"]
+    assert abs(one - two) < 0.05 * abs(one)
+
+
+def test_a_column_far_from_zero_loses_nothing_in_float32():
+    data, _ = simulate(num_nodes=3, num_edges=2, num_rows=100, seed=0)
+    shifted = data.assign(X1=data["X1"] + 1.7e9)
+    posterior = PIVID(sem="neural").fit(shifted, num_steps=5, progress_bar=False)
+    assert np.isfinite(posterior.info["losses"]).all()
+
+
+def test_gates_of_networks_stay_zero_or_one(simulated):
+    edges = fit(simulated[0], sem="neural", num_steps=5).sample(20, seed=0).edges
+    assert set(edges.unique().tolist()) <= {0.0, 1.0}

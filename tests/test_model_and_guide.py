@@ -10,7 +10,7 @@ from pyro import poutine
 from pyro.infer import SVI, Trace_ELBO
 from pyro.infer.autoguide import AutoGuideList, AutoNormal
 
-from pyro_pivid.distributions import MaskedEdges, PlackettLuce
+from pyro_pivid.distributions import MaskedEdges, PlackettLuce, SpikeSlab
 from pyro_pivid.edge_families import (
     GateEdges,
     LaplaceEdges,
@@ -225,6 +225,63 @@ def test_order_priors_follow_the_dtype_of_the_data():
     assert PlackettLuce(logits).as_matrix().log_prob(matrix) == pytest.approx(-math.lgamma(5))
 
 
+def test_order_scores_may_be_lists_and_arrays():
+    data = make_data()
+    for prior in ([3, 2, 1, 0], torch.tensor([3, 2, 1, 0]), torch.tensor([3.0, 2, 1, 0]).numpy()):
+        law = DAGModel(LinearSEM(1.0), NormalEdges(), order_prior=prior).order_law(data)
+        assert law.mode.tolist() == [0, 1, 2, 3]
+
+
+def test_other_data_are_scored_by_their_own_rows():
+    data = make_data()
+    model = DAGModel(LinearSEM(0.7), NormalEdges())
+    law = poutine.trace(model).get_trace(data).nodes["x"]["fn"]
+    other = 3 * data
+    rows = law.sem.log_prob(other, law.edges, law.parameters).sum(-1)
+    torch.testing.assert_close(law.log_prob(other), rows)
+    before = law.log_prob(data)
+    data.mul_(2)  # in place: the statistics are of the old values
+    changed = poutine.trace(model).get_trace(data).nodes["x"]["fn"]
+    assert changed.statistics is not law.statistics
+    assert before.shape == (1, 1)
+
+
+def test_a_transposed_view_of_the_edges_is_not_taken_for_them():
+    data = make_data()
+    linear = LinearSEM(1.0)
+    model = DAGModel(lambda rows, edges: linear(rows, edges.mT), NormalEdges())
+    guide = DAGGuide(model)
+    pyro.param("guide.edge_loc", torch.randn(4, 4))
+    exact = LeaveOneOutELBO(4000, max_plate_nesting=2).loss(model, guide, data)
+    sampled = LeaveOneOutELBO(4000, expected_likelihood=False, max_plate_nesting=2).loss(model, guide, data)
+    assert exact == pytest.approx(sampled, rel=0.05)
+
+
+def test_one_guide_in_two_fits_starts_anew():
+    data = make_data()
+
+    def links(num_nodes):
+        scale = pyro.sample("scale", dist.LogNormal(torch.tensor(0.0), 1.0))
+        return dist.Normal(torch.zeros(num_nodes, num_nodes), scale[..., None, None])
+
+    model = DAGModel(LinearSEM(1.0), UserEdges(links))
+    guide = DAGGuide(model)
+    settings = FitSettings(num_steps=20, progress_bar=False)
+    first, second = (
+        fit(model, guide, data, loss=LeaveOneOutELBO(8, max_plate_nesting=2), settings=settings) for _ in range(2)
+    )
+    assert first.losses == second.losses
+
+
+def test_latent_sites_inside_a_sem_are_refused_with_a_way_out():
+    def sem(rows, edges):
+        sigma = pyro.sample("sigma", dist.HalfNormal(1.0))
+        pyro.sample("x", dist.Normal(rows @ edges.squeeze(-3), sigma[..., None]).to_event(1), obs=rows)
+
+    with pytest.raises(ValueError, match="'sigma' is sampled inside.*pyro.param"):
+        DAGGuide(DAGModel(sem, NormalEdges()))(make_data())
+
+
 def test_link_families():
     data = torch.zeros(100, 5)
     assert type(make_edge_family("spike-slab")) is SpikeSlabEdges
@@ -287,6 +344,13 @@ def test_traces_stay_on_the_device(sem, batch_size):
         (lambda: make_edge_family("normal", prior_scale=-1.0), ValueError, "`prior_scale`.*-1.0"),
         (lambda: UserEdges(lambda: 3).prior(torch.zeros(2, 2)), TypeError, "return a distribution.*int"),
         (lambda: UserEdges(dist.Gamma(1.0, 1.0)).prior(torch.zeros(2, 2)), ValueError, "real line"),
+        (lambda: UserEdges(SpikeSlab(0.0, 0.0, 1.0)).prior(torch.zeros(2, 2)), ValueError, "SpikeSlab.*spike-slab"),
+        (
+            lambda: UserEdges(dist.Normal(torch.zeros(7, 2, 2), 1.0)).prior(torch.zeros(5, 2)),
+            ValueError,
+            r"got \(7, 2, 2\).*scale\[..., None, None\]",
+        ),
+        (lambda: DAGModel(LinearSEM(1.0), NormalEdges(), batch_size=0), ValueError, "`batch_size`.*0"),
         (
             lambda: DAGModel(LinearSEM(1.0), NormalEdges(), order_prior=torch.zeros(3)).order_law(torch.zeros(5, 2)),
             ValueError,
@@ -295,7 +359,7 @@ def test_traces_stay_on_the_device(sem, batch_size):
         (
             lambda: DAGModel(LinearSEM(1.0), NormalEdges(), order_prior=lambda: "x").order_law(torch.zeros(5, 2)),
             ValueError,
-            "`order_prior`.*str",
+            "`order_prior`.*str|str.*order_prior",
         ),
         (lambda: DAGGuide(DAGModel(LinearSEM(1.0), NormalEdges()), order_gradient="x"), ValueError, "`order_gradient`"),
     ],

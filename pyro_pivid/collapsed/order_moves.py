@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from pyro_pivid.collapsed.evidence import OrderEvidence, check_orders
 from pyro_pivid.collapsed.order_terms import OrderTerms, PriorTerms, make_terms
+from pyro_pivid.distributions import PlackettLuce
 
 
 class OrderChains:
@@ -28,25 +31,66 @@ class OrderChains:
 
     :param evidence: evidence of orders, dense or sparse.
     :param prior_scores: scores ``(D,)`` of a Plackett-Luce prior; ``None`` for a uniform one.
-    :param temperature: of the posterior, ``p^(1 / temperature)``; 1 is the posterior itself.
     """
 
-    def __init__(
-        self, evidence: OrderEvidence, *, prior_scores: Tensor | None = None, temperature: float = 1.0
-    ) -> None:
+    def __init__(self, evidence: OrderEvidence, *, prior_scores: Tensor | None = None) -> None:
+        self.evidence = evidence
         self.num_nodes = evidence.num_nodes
         self.terms: list[OrderTerms] = [make_terms(evidence)]
+        self.prior: PlackettLuce | None = None
         if prior_scores is not None and bool((prior_scores != prior_scores[0]).any()):
+            self.prior = PlackettLuce(prior_scores.detach().double())
             self.terms.append(PriorTerms(prior_scores))
-        self.temperature = temperature
 
-    def sweep(self, order: Tensor, generator: torch.Generator, *, num_insertions: int | None = None) -> Tensor:
-        """Swaps at even and at odd places, then insertions of different nodes; ``None`` inserts every node once."""
-        order = check_orders(order, self.num_nodes)
+    def run(
+        self, order: Tensor, generator: torch.Generator, *, num_warmup: int, num_sweeps: int, entropy: float = 0.0
+    ) -> Tensor:
+        """Orders of the chains ``(n, D)`` after each sweep but those of the warm-up, shape ``(n, num_sweeps, D)``.
+
+        Half-way through the warm-up and at its end, chains that are stuck where no posterior mass can be
+        (:meth:`hopeless`) start anew from one of the others.
+
+        :param order: where the chains start.
+        :param generator: of all random numbers.
+        :param num_warmup: sweeps before orders are kept.
+        :param num_sweeps: sweeps after which they are.
+        :param entropy: of the posterior over orders, or a lower bound of it.
+        """
+        order, kept = check_orders(order, self.num_nodes), []
+        for sweep in range(1, num_warmup + num_sweeps + 1):
+            order = self.sweep(order, generator)
+            if sweep in (num_warmup // 2, num_warmup):
+                order = self._replace_hopeless(order, generator, entropy)
+            if sweep > num_warmup:
+                kept.append(order)
+        return torch.stack(kept, 1)
+
+    def hopeless(self, order: Tensor, entropy: float = 0.0) -> Tensor:
+        """Whether chains ``(n, D)`` are where less than a thousandth of the posterior can be, booleans ``(n,)``.
+
+        A region of orders whose evidence is that of the chain has at most D! of them. The others hold about as many as
+        the exponential of the entropy.
+
+        :param order: one order for each chain.
+        :param entropy: of the posterior over orders, or a lower bound of it.
+        """
+        weight = self.evidence.log_evidence(order)
+        if self.prior is not None:
+            weight = weight + self.prior.log_prob(order)
+        margin = max(math.lgamma(self.num_nodes + 1) - entropy, 0.0) + math.log(1000)
+        return weight < weight.median() - margin
+
+    def _replace_hopeless(self, order: Tensor, generator: torch.Generator, entropy: float) -> Tensor:
+        lost = self.hopeless(order, entropy)
+        fresh = torch.multinomial((~lost).double(), len(order), replacement=True, generator=generator)
+        return torch.where(lost.unsqueeze(-1), order[fresh], order)
+
+    def sweep(self, order: Tensor, generator: torch.Generator) -> Tensor:
+        """Swaps at even and at odd places, then insertions of all nodes, or of some where they are dear."""
         order = self.swap(order, 0, generator)
         order = self.swap(order, 1, generator)
         nodes = torch.rand(order.shape, generator=generator, device=order.device, dtype=torch.float64).argsort(-1)
-        for node in nodes[:, :num_insertions].unbind(-1):
+        for node in nodes[:, : self.terms[0].num_insertions].unbind(-1):
             order = self.insert(order, node, generator)
         return order
 

@@ -24,6 +24,10 @@ from pyro_pivid.ops.permutation import order_to_rank
 class OrderTerms(Protocol):
     """Changes of ``log p(X | order)`` for orders ``(n, D)``."""
 
+    @property
+    def num_insertions(self) -> int:
+        """How many nodes to insert anew for each look at the swaps: fewer where an insertion costs much more."""
+
     def swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
         """What each swap of the places k and k + 1 gains, shape ``(n, D - 1)``.
 
@@ -64,6 +68,12 @@ class DenseTerms:
     def __init__(self, evidence: DenseEvidence) -> None:
         self.evidence = evidence
         self._couples = evidence.noise.shared and evidence.noise.scale is None
+
+    @property
+    def num_insertions(self) -> int:
+        """All nodes up to 56, fewer above: an insertion costs O(D³), as much as all swaps together."""
+        num_nodes = self.evidence.num_nodes
+        return min(num_nodes, max(16, 3200 // num_nodes))
 
     def swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
         factor = self.evidence._factor(order)
@@ -125,6 +135,11 @@ class SparseTerms:
         # Equal for all pairs, it adds the same to every order.
         self._absent = absent if len(off_diagonal.unique()) > 1 else None
 
+    @property
+    def num_insertions(self) -> int:
+        """All nodes: an insertion costs O(D)."""
+        return self.evidence.num_nodes
+
     def swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
         codes = candidate_codes(order, self._candidates).gather(-1, order)
         first, last = order[..., :-1], order[..., 1:]
@@ -182,6 +197,10 @@ class PriorTerms:
 
     def __init__(self, scores: Tensor) -> None:
         self.scores = scores.detach().double()
+
+    @property
+    def num_insertions(self) -> int:
+        return len(self.scores)
 
     def swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
         placed = self.scores[order]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 GOOD_PARETO_K = 0.7
+GOOD_SHARE = 0.2
 GOOD_AGREEMENT = 0.1
 
 
@@ -20,12 +21,12 @@ class Diagnosis:
     ...                 disagreement=0.01, polished=True))
     The result can be believed.
       Independent runs agree: no edge probability differs by more than 0.01.
-      The guide alone would do: Pareto k 0.40, 900 effective draws out of 1000.
+      Importance sampling confirms it: Pareto k 0.40, 900 effective draws out of 1000.
       ELBO -5.0, log evidence about -4.8: the guide is 0.2 nats from the posterior.
 
-    :param pareto_k: shape of the tail of the importance weights of guide draws; above 0.7 reweighting fails.
-    :param num_effective: effective number of those draws.
-    :param num_draws: their number.
+    :param pareto_k: shape of the tail of the importance weights; above 0.7 they say nothing.
+    :param num_effective: effective number of importance-weighted draws.
+    :param num_draws: how many were drawn.
     :param elbo: evidence lower bound of the guide.
     :param log_evidence: importance-sampled log evidence, a little low where ``pareto_k`` is large.
     :param disagreement: the largest difference of an edge probability between independent halves of the answer.
@@ -41,23 +42,27 @@ class Diagnosis:
     polished: bool
 
     @property
-    def guide_is_good(self) -> bool:
-        """Whether reweighted draws of the guide would be an answer on their own."""
-        return self.pareto_k < GOOD_PARETO_K
+    def weights_are_good(self) -> bool:
+        """Whether importance sampling works on this posterior.
+
+        Where few orders hold all of it, draws repeat, and the tail of weights that tie has no shape to speak of: then
+        many effective draws will do.
+        """
+        return self.pareto_k < GOOD_PARETO_K or self.num_effective > GOOD_SHARE * self.num_draws
 
     @property
     def is_reliable(self) -> bool:
         """Whether to believe the answer."""
-        return self.disagreement < GOOD_AGREEMENT and (self.polished or self.guide_is_good)
+        return self.disagreement < GOOD_AGREEMENT and (self.polished or self.weights_are_good)
 
     def __str__(self) -> str:
-        return "\n  ".join([self._verdict(), self._agreement(), self._guide(), self._bounds()])
+        return "\n  ".join([self._verdict(), self._agreement(), self._importance(), self._bounds()])
 
     def _verdict(self) -> str:
         if self.is_reliable:
             return "The result can be believed."
         if not self.polished:
-            return "The result is not reliable: fit with polish=True, or with more steps and components."
+            return "The result is not reliable: fit with polish=True, or with more steps, components and draws."
         return "The result is not settled: raise num_sweeps (longer chains) and restarts, then look again."
 
     def _agreement(self) -> str:
@@ -65,11 +70,13 @@ class Diagnosis:
             return f"Independent runs agree: no edge probability differs by more than {self.disagreement:.2f}."
         return f"Independent runs disagree: an edge probability differs by {self.disagreement:.2f}."
 
-    def _guide(self) -> str:
+    def _importance(self) -> str:
         counts = f"Pareto k {self.pareto_k:.2f}, {self.num_effective:.0f} effective draws out of {self.num_draws}"
-        if self.guide_is_good:
-            return f"The guide alone would do: {counts}."
-        return f"The guide alone would not do, even reweighted: {counts}."
+        if self.weights_are_good:
+            return f"Importance sampling confirms it: {counts}."
+        if self.polished:
+            return f"Importance sampling cannot check it, the posterior is too wide: {counts}."
+        return f"The importance weights are degenerate: {counts}."
 
     def _bounds(self) -> str:
         gap = f"the guide is {self.log_evidence - self.elbo:.1f} nats from the posterior"

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyro_pivid.collapsed.covering import fit_covering_law
 from pyro_pivid.collapsed.evidence import OrderEvidence
 from pyro_pivid.collapsed.order_model import OrderGuide, OrderModel, weighted_draws
 from pyro_pivid.collapsed.order_moves import OrderChains
@@ -33,34 +34,45 @@ class CollapsedSettings:
     :param order_learning_rate: of the order scores (Adam).
     :param restarts: independent fits, all of which start chains.
     :param polish: whether Markov chains started from the guide give the answer; otherwise it is the guide reweighted.
-    :param num_chains: chains, side by side.
-    :param num_warmup: sweeps before orders are kept.
-    :param num_sweeps: sweeps after which the orders of all chains are kept.
+    :param num_chains: chains, side by side; by default 192, fewer above 21 nodes, at least 32.
+    :param num_warmup: sweeps before orders are kept; by default 10, and one more for every 4 nodes up to 100.
+    :param num_sweeps: sweeps after which the orders of all chains are kept; by default 10 more than in the warm-up.
     :param num_draws: draws of the guide for its diagnosis.
     :param link_threshold: of a dense evidence, below which a link is read as absent.
     :param progress_bar: show one.
     :param checkpoint: folder for checkpoints of SVI, with one folder inside for each restart.
     """
 
-    num_steps: int = 300
+    num_steps: int = 200
     num_particles: int = 64
-    num_components: int = 1
-    order_learning_rate: float = 0.1
+    num_components: int = 2
+    order_learning_rate: float = 0.4
     restarts: int = 2
     polish: bool = True
-    num_chains: int = 128
-    num_warmup: int = 8
-    num_sweeps: int = 16
+    num_chains: int | None = None
+    num_warmup: int | None = None
+    num_sweeps: int | None = None
     num_draws: int = 1000
     link_threshold: float = 0.5
     progress_bar: bool = False
     checkpoint: str | Path | None = None
 
     def __post_init__(self) -> None:
-        for name in ("num_steps", "num_particles", "restarts", "num_chains", "num_sweeps", "num_draws"):
+        by_rule = ("num_chains", "num_warmup", "num_sweeps")
+        for name in ("num_steps", "num_particles", "restarts", "num_draws", *by_rule):
             value = getattr(self, name)
-            if not (isinstance(value, int) and value > 0):
+            if not (isinstance(value, int) and value > 0) and not (value is None and name in by_rule):
                 raise ValueError(f"Expected `{name}` to be a positive whole number, but got {value!r}.")
+
+    def chains_per_fit(self, num_nodes: int) -> int:
+        """Chains that start from each restart."""
+        chosen = self.num_chains or min(192, max(32, 4096 // num_nodes))
+        return 2 * math.ceil(chosen / (2 * self.restarts))  # even, so that the chains of one fit make two groups
+
+    def sweeps(self, num_nodes: int) -> tuple[int, int]:
+        """Sweeps of the warm-up, and after it."""
+        rule = 10 + min(num_nodes, 100) // 4
+        return self.num_warmup or rule, self.num_sweeps or rule + 10
 
     def fit_settings(self, restart: int) -> FitSettings:
         """Settings of the fit loop for one restart."""
@@ -80,12 +92,15 @@ class CollapsedFit:
     :param source: draws and edge probabilities of the answer.
     :param diagnosis: whether to believe it.
     :param guide: the fitted law of the orders, all restarts merged.
+    :param covering: the law of orders whose importance weights the diagnosis is about: one fitted to the orders of the
+        chains, or the guide where there are none.
     :param fits: the fits of SVI, one for each restart.
     """
 
     source: OrderBankSource
     diagnosis: Diagnosis
     guide: PlackettLuceMixture
+    covering: PlackettLuceMixture
     fits: list[FitResult] = field(repr=False)
 
     @property
@@ -126,37 +141,47 @@ def fit_collapsed(
     """
     settings = settings or CollapsedSettings()
     model = OrderModel(evidence, order_prior)
-    has_latents = bool(model.extra_sites())
     guides = [OrderGuide(model, num_components=settings.num_components) for _ in range(settings.restarts)]
     fits = [_fit_one(model, guide, settings, seed, restart) for restart, guide in enumerate(guides)]
+    has_latents = bool(model.extra_sites())
     if has_latents:  # the guides of the latent sites cannot be merged
         best = min(range(len(fits)), key=lambda restart: fits[restart].final_loss)
         guide, params = guides[best], fits[best].params
     else:
         guide = OrderGuide(model, num_components=settings.num_components * settings.restarts)
         params = merge_guides(fits)
-    law = PlackettLuceMixture(params["guide.component_logits"], params["guide.order_scores"])
-    device = law.logits.device
+    device = params["guide.order_scores"].device
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         orders, log_ratios = weighted_draws(model, guide, params, settings.num_draws)
-        weights = ImportanceWeights.from_log_ratios(log_ratios)
-        if settings.polish and not has_latents:
-            groups = _polish(model, fits, settings, seed)
-            source = OrderBankSource(evidence, torch.cat(groups), link_threshold=settings.link_threshold)
+        elbo = log_ratios.mean().item()
+        polished = settings.polish and not has_latents
+        if polished:
+            groups = _polish(model, fits, _law(params), settings, seed)
+            bank = torch.cat(groups)
+            covering = fit_covering_law(bank, num_components=guide.num_components, seed=seed)
+            _, log_ratios = weighted_draws(model, guide, _params(covering), settings.num_draws)
         else:
-            groups = list(orders.chunk(2))
-            source = OrderBankSource(evidence, orders, weights.weights, link_threshold=settings.link_threshold)
+            groups, bank, covering = list(orders.chunk(2)), orders, _law(params)
+    weights = ImportanceWeights.from_log_ratios(log_ratios)
+    group_probs = torch.stack([mean_edge_probs(evidence, g, link_threshold=settings.link_threshold) for g in groups])
+    source = OrderBankSource(
+        evidence,
+        bank,
+        None if polished else weights.weights,
+        link_threshold=settings.link_threshold,
+        probs=group_probs.mean(0) if polished else None,  # groups are of one size
+    )
     diagnosis = Diagnosis(
         pareto_k=weights.pareto_k,
         num_effective=weights.num_effective,
         num_draws=settings.num_draws,
-        elbo=log_ratios.mean().item(),
+        elbo=elbo,
         log_evidence=weights.log_mean,
-        disagreement=_disagreement(evidence, groups, settings),
-        polished=settings.polish and not has_latents,
+        disagreement=(group_probs.max(0).values - group_probs.min(0).values).max().item(),
+        polished=polished,
     )
-    return CollapsedFit(source, diagnosis, law, fits)
+    return CollapsedFit(source, diagnosis, _law(params), covering, fits)
 
 
 def merge_guides(fits: list[FitResult]) -> dict[str, Tensor]:
@@ -183,29 +208,30 @@ def _fit_one(model: OrderModel, guide: OrderGuide, settings: CollapsedSettings, 
     return fit(model, guide, data, loss=loss, settings=settings.fit_settings(restart), seed=seed + restart)
 
 
-def _polish(model: OrderModel, fits: list[FitResult], settings: CollapsedSettings, seed: int) -> list[Tensor]:
-    """Orders of the chains that started from each fit, one group ``(n, D)`` for each."""
+def _polish(
+    model: OrderModel, fits: list[FitResult], guide: PlackettLuceMixture, settings: CollapsedSettings, seed: int
+) -> list[Tensor]:
+    """Orders of the chains that started from each fit, one group ``(n, D)`` for each; two of a single fit."""
     evidence = model.evidence
     scores = make_order_law(model.order_prior, evidence.log_noise_weights.new_zeros(evidence.num_nodes)).logits
-    chains = OrderChains(evidence, prior_scores=scores)
-    generator = torch.Generator(device=scores.device).manual_seed(seed)
-    per_fit = math.ceil(settings.num_chains / len(fits))
-    starts = [
-        PlackettLuceMixture(fit.params["guide.component_logits"], fit.params["guide.order_scores"]).sample((per_fit,))
-        for fit in fits
-    ]
-    order, kept = torch.cat(starts), []
-    for sweep in range(settings.num_warmup + settings.num_sweeps):
-        order = chains.sweep(order, generator)
-        if sweep >= settings.num_warmup:
-            kept.append(order)
-    by_fit = torch.stack(kept, 1).view(len(fits), -1, evidence.num_nodes)
-    return list(by_fit.unbind(0))
+    per_fit = settings.chains_per_fit(evidence.num_nodes)
+    starts = [_law(fit.params).sample((per_fit,)) for fit in fits]
+    draws = guide.sample((per_fit,))
+    num_warmup, num_sweeps = settings.sweeps(evidence.num_nodes)
+    kept = OrderChains(evidence, prior_scores=scores).run(
+        torch.cat(starts),
+        torch.Generator(device=scores.device).manual_seed(seed),
+        num_warmup=num_warmup,
+        num_sweeps=num_sweeps,
+        entropy=-guide.log_prob(draws).mean().item(),
+    )
+    num_groups = max(2, len(fits))
+    return list(kept.view(num_groups, -1, evidence.num_nodes).unbind(0))
 
 
-def _disagreement(evidence: OrderEvidence, groups: list[Tensor], settings: CollapsedSettings) -> float:
-    """The largest difference of an edge probability between groups of orders."""
-    if len(groups) == 1:
-        groups = list(groups[0].chunk(2))
-    probs = torch.stack([mean_edge_probs(evidence, g, link_threshold=settings.link_threshold) for g in groups])
-    return (probs.max(0).values - probs.min(0).values).max().item()
+def _law(params: dict[str, Tensor]) -> PlackettLuceMixture:
+    return PlackettLuceMixture(params["guide.component_logits"], params["guide.order_scores"])
+
+
+def _params(law: PlackettLuceMixture) -> dict[str, Tensor]:
+    return {"guide.component_logits": law.mixture_logits, "guide.order_scores": law.logits}

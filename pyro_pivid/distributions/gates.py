@@ -47,6 +47,8 @@ class StraightThroughBernoulli(TorchDistribution):
     def __init__(self, temperature: float, logits: Tensor, *, validate_args: bool | None = None) -> None:
         if wants_validation(validate_args):
             check_positive("temperature", torch.tensor(float(temperature)))
+        if not isinstance(logits, Tensor):
+            logits = torch.as_tensor(logits, dtype=torch.get_default_dtype())
         self.temperature = float(temperature)
         self.logits = logits
         super().__init__(logits.shape, Size(), validate_args=validate_args)

@@ -35,11 +35,13 @@ def _kl_masked_edges(q: MaskedEdges, p: MaskedEdges) -> Tensor:
     # The gradient with respect to the mask needs forbidden links too, but zero times infinity must not spread: a number
     # beyond all others stands for infinity.
     link_kl = kl_divergence(q.base, p.base)
-    link_kl = link_kl.clamp(max=torch.finfo(link_kl.dtype).max / 1e6)
+    limit = torch.finfo(link_kl.dtype).max / 1e6
+    link_kl = link_kl.clamp(max=limit)
     if link_kl.dim() == 2:  # links that all orders share: one product instead of a copy for each
         kl = q.edge_mask.to(link_kl.dtype).flatten(-2) @ link_kl.flatten()
     else:
         kl = (link_kl * q.edge_mask).sum((-1, -2))
+    kl = torch.where(kl >= limit, torch.inf, kl)
     if q.order is p.order:
         return kl
     other_order = (q.allowed != p.allowed).flatten(-2).any(-1)

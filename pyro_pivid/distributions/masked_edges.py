@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import torch
@@ -110,7 +109,7 @@ class MaskedEdges(TorchDistribution):
         if self._validate_args:
             self._validate_sample(value)
         allowed = self.allowed
-        if self.base.support is not constraints.real:
+        if not _is_real(self.base.support):
             # Zero may lie outside of the base's support (a relaxed gate, a gamma): forbidden links take a point inside.
             value = torch.where(allowed, value, _point_inside(self.base.support, value))
         log_prob = torch.where(allowed, self.base.log_prob(value), 0)
@@ -152,17 +151,15 @@ class MaskedEdges(TorchDistribution):
         return self._cut(self.base.entropy()).sum((-1, -2))
 
 
-_latest_mask: tuple[weakref.ref[Tensor], int, Tensor] | None = None
-
-
 def _mask_of(order: Tensor) -> Tensor:
-    """The precedence mask; the one before is kept, for a guide and the model after it are given the same tensor."""
-    global _latest_mask
-    if order.requires_grad:
+    """The precedence mask; a drawn permutation keeps it, for a guide and the model after it see the same tensor."""
+    if not getattr(order, "is_drawn_permutation", False) or order.requires_grad:
         return precedence_mask(order, hard=True)
-    if _latest_mask is None or _latest_mask[0]() is not order or _latest_mask[1] != order._version:
-        _latest_mask = weakref.ref(order), order._version, precedence_mask(order, hard=True)
-    return _latest_mask[2]
+    kept: tuple[int, Tensor] | None = getattr(order, "precedence_mask_", None)
+    if kept is None or kept[0] != order._version:
+        kept = order._version, precedence_mask(order, hard=True)
+        order.precedence_mask_ = kept  # type: ignore[attr-defined]
+    return kept[1]
 
 
 class _MaskedSupport(constraints.Constraint):
@@ -179,6 +176,11 @@ class _MaskedSupport(constraints.Constraint):
     def check(self, value: Tensor) -> Tensor:
         inside = torch.where(self.allowed, self.base_support.check(value), value == 0)
         return inside.flatten(-2).all(-1)
+
+
+def _is_real(support: Any) -> bool:
+    """The real line, also as the support of a mixture of real laws."""
+    return getattr(support, "base_constraint", support) is constraints.real
 
 
 def _point_inside(support: constraints.Constraint, value: Tensor) -> Tensor:

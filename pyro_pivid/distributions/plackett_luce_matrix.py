@@ -70,7 +70,7 @@ class PlackettLuceMatrix(TorchDistribution):
 
     @torch.no_grad()
     def sample(self, sample_shape: Any = Size()) -> Tensor:
-        return order_to_matrix(self.as_order().sample(sample_shape), self.logits.dtype)
+        return drawn_matrix(self.as_order().sample(sample_shape), self.logits.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
@@ -88,6 +88,14 @@ class PlackettLuceMatrix(TorchDistribution):
     def entropy(self) -> Tensor:
         """Exact entropy in nats, up to 12 nodes."""
         return self.as_order().entropy()
+
+
+def drawn_matrix(order: Tensor, dtype: torch.dtype) -> Tensor:
+    """The matrix of a drawn order, marked as one that nobody else writes to, so that its mask may be kept with it."""
+    matrix = order_to_matrix(order, dtype)
+    if not matrix.is_inference():
+        matrix.is_drawn_permutation = True  # type: ignore[attr-defined]
+    return matrix
 
 
 def log_prob_of_matrix(matrix: Tensor, logits: Tensor) -> Tensor:

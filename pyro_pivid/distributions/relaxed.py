@@ -17,7 +17,7 @@ from pyro_pivid.distributions._validation import (
     widest_float,
 )
 from pyro_pivid.distributions.constraints import permutation_matrix
-from pyro_pivid.distributions.plackett_luce_matrix import PlackettLuceMatrix, log_prob_of_matrix
+from pyro_pivid.distributions.plackett_luce_matrix import PlackettLuceMatrix, drawn_matrix, log_prob_of_matrix
 from pyro_pivid.ops.permutation import order_to_matrix, soft_sort
 
 
@@ -73,7 +73,13 @@ class RelaxedPlackettLuce(PlackettLuceMatrix):
             temperature = torch.full((), temperature, dtype=logits.dtype, device=logits.device)
         if wants_validation(validate_args):
             check_positive("temperature", temperature)
-        batch_shape = torch.broadcast_shapes(temperature.shape, logits.shape[:-1])
+        try:
+            batch_shape = torch.broadcast_shapes(temperature.shape, logits.shape[:-1])
+        except RuntimeError as error:
+            raise ValueError(
+                f"Expected `temperature` to broadcast with the batch shape {tuple(logits.shape[:-1])} of the logits, "
+                f"but got shape {tuple(temperature.shape)}. Pass a number, or a tensor of that batch shape."
+            ) from error
         self.temperature = temperature.expand(batch_shape)
         self.hard = hard
         self.power = power
@@ -106,7 +112,7 @@ class RelaxedPlackettLuce(PlackettLuceMatrix):
         perturbed = logits - torch.empty_like(logits).exponential_().log()  # minus the log of an exponential: a Gumbel
         order = perturbed.detach().argsort(-1, descending=True)
         if self.hard and not torch.is_grad_enabled():
-            return order_to_matrix(order, self.logits.dtype)
+            return drawn_matrix(order, self.logits.dtype)
         soft = soft_sort(perturbed.to(self.logits.dtype), self.temperature, power=self.power, order=order)
         if not self.hard:
             return soft

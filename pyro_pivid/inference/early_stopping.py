@@ -49,6 +49,11 @@ class EarlyStopping:
             self.best_params = params()
         else:
             self.looks_since += 1
+        return self.is_over
+
+    @property
+    def is_over(self) -> bool:
+        """Whether patience has run out."""
         return self.looks_since >= self.patience
 
     def capture(self) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -31,11 +31,11 @@ class LeaveOneOutELBO(ELBO):
     .. math:: \nabla \approx \frac1S \sum_s \Bigl(f_s - \frac{1}{S-1} \sum_{r \ne s} f_r\Bigr) \nabla \log q(z_s)
               + \frac1S \sum_s \nabla f_s.
 
-    It is unbiased and has a fraction of the variance of ``Trace_ELBO``. Three things can be exact instead of sampled:
+    It is unbiased and has a fraction of the variance of ``Trace_ELBO``. Two things can be exact instead of sampled:
 
     * ``analytic_kl``: where a KL divergence of guide and model site is registered, as in ``TraceMeanField_ELBO``;
-    * ``expected_likelihood``: where the observed site knows its expectation over independent random edges (linear
-      models with normal noise), so that no graph need be drawn.
+    * ``expected_likelihood``: where an observed site knows its expectation over independent random edges, those of a
+      site named ``"edges"`` (linear models with normal noise), so that no graph need be drawn.
 
     All particles run at once in one vectorised plate, so the model's structure must be static.
 
@@ -140,7 +140,7 @@ class LeaveOneOutELBO(ELBO):
             with _MeanEdges() as mean_edges:
                 model_trace, guide_trace = self._get_trace(model, guide, args, kwargs)
             exact = self._exact_terms(model_trace, guide_trace)
-            if not mean_edges.used or _sites_from_edges_on(model_trace) <= exact.keys():
+            if not mean_edges.used or _only_expectations_see_edges(model_trace, guide_trace, exact):
                 return model_trace, guide_trace, exact
             self._draws_edges = True
         model_trace, guide_trace = self._get_trace(model, guide, args, kwargs)
@@ -154,9 +154,9 @@ class LeaveOneOutELBO(ELBO):
                 continue
             if site["is_observed"]:
                 term = self._expected_log_prob(site, guide_trace)
-            elif _is_reparameterized(guide_trace.nodes[name]):
+            elif name in guide_trace and _is_reparameterized(guide_trace.nodes[name]):
                 term = self._negative_kl(site, guide_trace.nodes[name])
-            else:  # sampled, so that the whole gradient of such a site is centred and scaled alike
+            else:  # drawn from the model, or sampled so that the whole gradient of a site is centred and scaled alike
                 term = None
             if term is not None:
                 exact[name] = scale_and_mask(term, site["scale"], site["mask"])
@@ -209,9 +209,10 @@ class LeaveOneOutELBO(ELBO):
 
 
 def _is_view_of(tensor: Tensor, other: Tensor) -> bool:
-    """Whether two tensors are the same values up to squeezing and expanding."""
+    """Whether two tensors are the same matrices up to squeezing and expanding the dimensions before them."""
     roots = [t if t._base is None else t._base for t in (tensor, other)]
-    return roots[0] is roots[1]
+    layouts = [(t.shape[-2:], t.stride()[-2:], t.storage_offset()) for t in (tensor, other)]
+    return roots[0] is roots[1] and layouts[0] == layouts[1]
 
 
 class _MeanEdges(Messenger):
@@ -233,10 +234,16 @@ class _MeanEdges(Messenger):
             self.used = True
 
 
-def _sites_from_edges_on(model_trace: Trace) -> set[str]:
-    """The edges and all that may depend on them."""
-    names = [name for name, site in model_trace.nodes.items() if site["type"] == "sample"]
-    return set(names[names.index("edges") :])
+def _only_expectations_see_edges(model_trace: Trace, guide_trace: Trace, exact: dict[str, Tensor]) -> bool:
+    """Whether all that comes after the edges are observations with an exact expectation over them."""
+    after_in_guide, after_in_model = (_sites_after_edges(trace) for trace in (guide_trace, model_trace))
+    observed = all(model_trace.nodes[name]["is_observed"] for name in after_in_model)
+    return not after_in_guide and observed and {"edges", *after_in_model} <= exact.keys()
+
+
+def _sites_after_edges(trace: Trace) -> list[str]:
+    names = [name for name, site in trace.nodes.items() if site["type"] == "sample"]
+    return names[names.index("edges") + 1 :]
 
 
 def _is_reparameterized(site: Any) -> bool:

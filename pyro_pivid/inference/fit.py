@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
@@ -23,8 +22,9 @@ from tqdm.auto import tqdm
 
 from pyro_pivid.inference.checkpoint import CheckpointError, read_folder, write_folder
 from pyro_pivid.inference.early_stopping import EarlyStopping
+from pyro_pivid.inference.identity import identity
 from pyro_pivid.inference.schedules import Schedule, check_schedule, hold_then_anneal, value_at
-from pyro_pivid.inference.state import capture, constrained_params, restore
+from pyro_pivid.inference.state import capture, constrained_params, restore, unconstrained_params
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class FitSettings:
     0.02
 
     :param num_steps: steps of SVI.
-    :param learning_rate: of all parameters but the order scores (Adam).
+    :param learning_rate: of all parameters but the order scores (Adam); a number or a schedule.
     :param order_learning_rate: of the order scores.
     :param learning_rate_factor: schedule that both are multiplied with.
     :param temperature: schedule of the guide's temperature, where it has one.
@@ -51,8 +51,8 @@ class FitSettings:
     """
 
     num_steps: int
-    learning_rate: float = 0.02
-    order_learning_rate: float = 0.1
+    learning_rate: Schedule = 0.02
+    order_learning_rate: Schedule = 0.1
     learning_rate_factor: Schedule = field(default_factory=hold_then_anneal)
     temperature: Schedule = 0.2
     clip_norm: float = 1e3
@@ -140,11 +140,11 @@ def fit(
     :param seed: of all random numbers.
     :param early_stopping: when to stop, and which parameters to keep.
     """
-    rate = 1.0
+    share = 0.0
 
     def optim_args(name: str) -> dict[str, float]:
-        base = settings.order_learning_rate if "order_scores" in name else settings.learning_rate
-        return {"lr": rate * base}
+        rate = settings.order_learning_rate if "order_scores" in name else settings.learning_rate
+        return {"lr": value_at(settings.learning_rate_factor, share) * value_at(rate, share)}
 
     with _own_world(data.device, seed):
         optim = PyroOptim(torch.optim.Adam, optim_args, {"clip_norm": settings.clip_norm})
@@ -152,11 +152,13 @@ def fit(
         # Creates every parameter, before the first step and before a checkpoint is read into them.
         with torch.no_grad(), torch.random.fork_rng(_cuda_devices(data.device)):
             loss.loss(model, guide, data)
-        fingerprint = _fingerprint(data, settings, seed)
+        fingerprint = {}
+        if settings.checkpoint is not None:
+            fingerprint = _fingerprint(model, guide, data, loss, settings, seed, early_stopping)
         losses = _resume(settings, fingerprint, optim, data.device, early_stopping)
         last_write = time.monotonic()
         store = pyro.get_param_store()
-        stopped = False
+        stopped = early_stopping is not None and early_stopping.is_over
         progress = tqdm(
             total=settings.num_steps, initial=len(losses), disable=not settings.progress_bar, unit="step", leave=False
         )
@@ -165,7 +167,6 @@ def fit(
                 share = len(losses) / settings.num_steps
                 if hasattr(guide, "temperature"):
                     guide.temperature = value_at(settings.temperature, share)
-                rate = value_at(settings.learning_rate_factor, share)
                 for parameter, optimizer in optim.optim_objs.items():
                     optimizer.param_groups[0]["lr"] = optim_args(str(store.param_name(parameter)))["lr"]
                 losses.append(_step(svi, data, losses))
@@ -236,12 +237,25 @@ def _where_not_finite(model: Program, guide: Program, *args: Any, **kwargs: Any)
     return ", ".join(found) or "no single site is to blame (the sum of finite terms overflowed)"
 
 
-def _fingerprint(data: Tensor, settings: FitSettings, seed: int) -> dict[str, Any]:
+def _fingerprint(
+    model: Program,
+    guide: Program,
+    data: Tensor,
+    loss: Any,
+    settings: FitSettings,
+    seed: int,
+    early_stopping: EarlyStopping | None,
+) -> dict[str, Any]:
     """What two runs must share for one to go on where the other stopped."""
-    digest = hashlib.sha256(data.detach().cpu().contiguous().numpy().tobytes()).hexdigest()
-    names = ("num_steps", "learning_rate", "order_learning_rate", "clip_norm")
-    chosen = {name: getattr(settings, name) for name in names}
-    return json.loads(json.dumps({"data": digest, "shape": list(data.shape), "seed": seed, **chosen}))
+    names = ("num_steps", "learning_rate", "order_learning_rate", "learning_rate_factor", "temperature", "clip_norm")
+    parts: dict[str, Any] = {name: getattr(settings, name) for name in names}
+    # The temperature of a guide is set by the schedule; parameters live in the store.
+    parts |= {"model": model, "guide": {**getattr(guide, "__dict__", {"program": guide}), "temperature": None}}
+    parts |= {"loss": loss, "seed": seed, "data": data}
+    parts["early stopping"] = early_stopping and [early_stopping.every, early_stopping.patience]
+    shapes = {name: list(value.shape) for name, value in unconstrained_params().items()}
+    described = {name: identity(part) for name, part in parts.items()} | {"parameters": shapes}
+    return json.loads(json.dumps(described))
 
 
 def _resume(
@@ -255,8 +269,9 @@ def _resume(
     if folder is None or not Path(folder).exists() or (Path(folder).is_dir() and not any(Path(folder).iterdir())):
         return []
     tensors, config = read_folder(folder, kind="checkpoint", device=device)
-    if config["fingerprint"] != fingerprint:
-        changed = sorted(k for k, v in fingerprint.items() if config["fingerprint"].get(k) != v)
+    stored = config.get("fingerprint", {})
+    if stored != fingerprint:
+        changed = sorted(name for name in fingerprint | stored if stored.get(name) != fingerprint.get(name))
         raise CheckpointError(
             f"Expected the checkpoint in {folder} to be of this very fit, but it differs in {', '.join(changed)}. "
             "Choose another folder, or go back to the same data and settings."

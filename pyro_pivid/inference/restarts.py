@@ -65,5 +65,11 @@ def run_restarts(
     """
     if len(seeds) < 1:
         raise ValueError("Expected at least one restart, but got none. Use restarts=1 for a single fit.")
-    results: list[Any] = list(Parallel(n_jobs=num_jobs)(delayed(fit_one)(seed) for seed in seeds))
+    parallel = Parallel(n_jobs=num_jobs)
+    if getattr(parallel._backend, "supports_sharedmem", False) and parallel.n_jobs != 1:
+        raise ValueError(
+            "Expected a backend of processes for the restarts, but got one of threads, which share Pyro's state. "
+            'Use joblib.parallel_config(backend="loky") or a cluster.'
+        )
+    results: list[Any] = list(parallel(delayed(fit_one)(seed) for seed in seeds))
     return Restarts([fit for fit, _ in results], [elbo for _, elbo in results])

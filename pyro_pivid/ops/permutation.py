@@ -165,6 +165,8 @@ def soft_sort(
     """
     if power <= 0:
         raise ValueError(f"Expected a positive `power` of the distance, but got {power}. Use 1 or 2.")
+    if not isinstance(temperature, Tensor) and not temperature > 0:
+        raise ValueError(f"Expected a positive `temperature`, but got {temperature}. Use for example 0.5.")
     if order is None:
         order = scores.detach().argsort(dim=-1, descending=True, stable=True)
     distance = (scores.gather(-1, order).unsqueeze(-1) - scores.unsqueeze(-2)).abs()
@@ -203,7 +205,8 @@ def _invert(order: Tensor) -> Tensor:
     """The inverse permutation, by one scatter: an order to ranks, or ranks to an order."""
     _check_integer(order)
     positions = torch.arange(order.shape[-1], device=order.device, dtype=order.dtype).expand(order.shape)
-    return torch.empty(order.shape, dtype=order.dtype, device=order.device).scatter_(-1, order.long(), positions)
+    # Where a node is repeated, another has no rank: -1, rather than whatever stood in memory.
+    return torch.full(order.shape, -1, dtype=order.dtype, device=order.device).scatter_(-1, order.long(), positions)
 
 
 def _dense_precedence_mask(permutation: Tensor) -> Tensor:

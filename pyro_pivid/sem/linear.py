@@ -66,7 +66,7 @@ class LinearSEM(SEM):
 
     def dataset(self, data: Tensor, statistics: SufficientStatistics, edges: Tensor) -> None:
         """Observe all rows at once at site ``"x"``, outside of any data plate, at no cost in their number."""
-        law = DatasetGivenEdges(self, edges, self.parameters(data), statistics)
+        law = DatasetGivenEdges(self, edges, self.parameters(data), statistics, data)
         pyro.sample("x", law, obs=data)
 
     def __call__(self, rows: Tensor, edges: Tensor) -> None:
@@ -104,12 +104,26 @@ class DatasetGivenEdges(TorchDistribution):
     :param edges: ``(..., D, D)``.
     :param parameters: of the model.
     :param statistics: of the data that will be observed.
+    :param data: that data; another value is then scored by its own rows.
+
+    >>> statistics = SufficientStatistics.from_data(torch.ones(5, 2))
+    >>> sem = LinearSEM(noise=1.0)
+    >>> law = DatasetGivenEdges(sem, torch.zeros(7, 2, 2), sem.parameters(torch.ones(5, 2)), statistics)
+    >>> law.log_prob(torch.ones(5, 2)).shape
+    torch.Size([7])
     """
 
     arg_constraints: dict[str, Any] = {}
     support = constraints.independent(constraints.real, 2)
 
-    def __init__(self, sem: LinearSEM, edges: Tensor, parameters: Parameters, statistics: SufficientStatistics) -> None:
+    def __init__(
+        self,
+        sem: LinearSEM,
+        edges: Tensor,
+        parameters: Parameters,
+        statistics: SufficientStatistics,
+        data: Tensor | None = None,
+    ) -> None:
         if not sem.has_statistics:
             raise ValueError(
                 f"Expected normal noise for a likelihood through XᵀX, but got {sem.noise_family!r}. "
@@ -120,13 +134,13 @@ class DatasetGivenEdges(TorchDistribution):
                 "Expected statistics of uncentred columns for a model with `bias`, but got some with an intercept, "
                 "whose means are integrated out. Use one or the other."
             )
-        self.sem, self.edges, self.parameters, self.statistics = sem, edges, parameters, statistics
+        self.sem, self.edges, self.parameters, self.statistics, self.data = sem, edges, parameters, statistics, data
         event_shape = Size((statistics.num_rows, edges.shape[-1]))
         super().__init__(edges.shape[:-2], event_shape, validate_args=False)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> DatasetGivenEdges:
         new = self._get_checked_instance(DatasetGivenEdges, _instance)
-        new.sem, new.parameters, new.statistics = self.sem, self.parameters, self.statistics
+        new.sem, new.parameters, new.statistics, new.data = self.sem, self.parameters, self.statistics, self.data
         new.edges = self.edges.expand(Size(batch_shape) + self.edges.shape[-2:])
         super(DatasetGivenEdges, new).__init__(Size(batch_shape), self.event_shape, validate_args=False)
         return new
@@ -136,11 +150,15 @@ class DatasetGivenEdges(TorchDistribution):
         return self.sem.sample(edges, self.statistics.num_rows, self.parameters)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Log-density of the data that the statistics were taken of; ``value`` is that data."""
-        return self._log_prob(self.edges, None)
+        """Log-density of a data set; that of the statistics costs nothing in its rows, another one is summed."""
+        if self.data is None or value is self.data:
+            return self._log_prob(self.edges, None)
+        return self.sem.log_prob(value, self.edges, self.parameters).sum(-1)
 
     def expected_log_prob(self, value: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
         """E log p(data | A) for independent links with the given moments ``(..., D, D)``."""
+        if self.data is not None and value is not self.data:
+            raise NotImplementedError("Expected the data of the statistics, but got another data set.")
         return self._log_prob(mean, variance)
 
     def _log_prob(self, edges: Tensor, variance: Tensor | None) -> Tensor:

@@ -91,6 +91,13 @@ def test_kl_of_edges_under_two_orders_is_infinite_and_of_unknown_bases_is_refuse
         kl_divergence(MaskedEdges(student, one), MaskedEdges(base, one))
 
 
+def test_infinite_divergence_of_an_allowed_link_stays_infinite():
+    order = torch.tensor([0, 1, 2])
+    wide, narrow = dist.Uniform(-2 * torch.ones(3, 3), 2.0), dist.Uniform(-torch.ones(3, 3), 1.0)
+    assert kl_divergence(MaskedEdges(wide, order), MaskedEdges(narrow, order)) == math.inf
+    assert kl_divergence(MaskedEdges(narrow, order), MaskedEdges(wide, order)) == pytest.approx(3 * math.log(2))
+
+
 @pytest.mark.parametrize("vectorize_particles", [False, True])
 @pytest.mark.parametrize("in_plate", [False, True])
 def test_mean_field_elbo_uses_the_exact_kl_of_the_order(vectorize_particles, in_plate):

@@ -25,7 +25,11 @@ def make(name, device, batch_size, order_gradient):
     make_sem, make_family = PAIRS[name]
     model = DAGModel(make_sem(), make_family(), num_graphs=2, batch_size=batch_size)
     zeros = torch.zeros(4, 4, dtype=torch.float64, device=device)
-    model._statistics = data, SufficientStatistics(zeros, 30, zeros.sum(0))  # values that a fake tensor cannot check
+    model._statistics = (
+        data,
+        data._version,
+        SufficientStatistics(zeros, 30, zeros.sum(0)),
+    )  # values that a fake tensor cannot check
     return model, DAGGuide(model, order_gradient=order_gradient), data
 
 

@@ -36,6 +36,23 @@ def run(num_steps=60, seed=0, early_stopping=None, batch_size=None, noise="per-n
     )
 
 
+class StopError(Exception):
+    pass
+
+
+def stop_after(count, patch):
+    """Make a fit die after so many steps."""
+    real, calls = LeaveOneOutELBO.loss_and_grads, [0]
+
+    def loss_and_grads(self, *args, **kwargs):
+        calls[0] += 1
+        if calls[0] > count:
+            raise StopError
+        return real(self, *args, **kwargs)
+
+    patch.setattr(LeaveOneOutELBO, "loss_and_grads", loss_and_grads)
+
+
 def assert_same(one, other):
     assert one.losses == other.losses
     assert one.params.keys() == other.params.keys()
@@ -96,27 +113,12 @@ def test_gradients_are_clipped():
 def test_resume_gives_the_bits_of_an_uninterrupted_run(tmp_path, monkeypatch, options):
     whole = run(**options)
 
-    class StopError(Exception):
-        pass
-
-    def stop_at(count):
-        real, calls = LeaveOneOutELBO.loss_and_grads, [0]
-
-        def loss_and_grads(self, *args, **kwargs):
-            calls[0] += 1
-            if calls[0] > count:
-                raise StopError
-            return real(self, *args, **kwargs)
-
-        monkeypatch.setattr(LeaveOneOutELBO, "loss_and_grads", loss_and_grads)
-
     folder = tmp_path / "run"
     for steps in (1, 17, 5):
-        with monkeypatch.context():
-            stop_at(steps)
+        with monkeypatch.context() as patch:
+            stop_after(steps, patch)
             with pytest.raises(StopError):
                 run(checkpoint=folder, checkpoint_every=0, **options)
-        monkeypatch.undo()
     assert_same(run(checkpoint=folder, checkpoint_every=0, **options), whole)
     assert_same(run(checkpoint=folder, **options), whole)  # a finished run is read, not run again
 
@@ -227,7 +229,7 @@ def test_early_stopping_keeps_the_best_parameters(tmp_path):
     assert torch.equal(result.params["guide.edge_loc"], looks[1])
 
 
-def test_early_stopping_survives_a_restart(tmp_path):
+def test_early_stopping_survives_a_restart(tmp_path, monkeypatch):
     def measure():
         return abs(pyro.param("guide.edge_loc").detach().abs().sum().item() - 0.5)
 
@@ -235,29 +237,13 @@ def test_early_stopping_survives_a_restart(tmp_path):
         return EarlyStopping(measure, every=5, patience=3)
 
     whole = run(num_steps=200, early_stopping=stopping())
-    folder = tmp_path / "run"
-    first = FitSettings(num_steps=200, progress_bar=False, checkpoint=folder, checkpoint_every=0)
-    model = DAGModel(LinearSEM("per-node"), NormalEdges())
-
-    class Interrupted(LeaveOneOutELBO):
-        calls = 0
-
-        def loss_and_grads(self, *args, **kwargs):
-            Interrupted.calls += 1
-            if Interrupted.calls == 12:
-                raise KeyboardInterrupt
-            return super().loss_and_grads(*args, **kwargs)
-
-    with pytest.raises(KeyboardInterrupt):
-        fit(
-            model,
-            DAGGuide(model),
-            make_data(),
-            loss=Interrupted(8, max_plate_nesting=2),
-            settings=first,
-            early_stopping=stopping(),
-        )
-    assert_same(run(num_steps=200, early_stopping=stopping(), checkpoint=folder, checkpoint_every=0), whole)
+    options = {"num_steps": 200, "checkpoint": tmp_path / "run", "checkpoint_every": 0}
+    with monkeypatch.context() as patch:
+        stop_after(12, patch)
+        with pytest.raises(StopError):
+            run(early_stopping=stopping(), **options)
+    assert_same(run(early_stopping=stopping(), **options), whole)
+    assert_same(run(early_stopping=stopping(), **options), whole)  # it had stopped: it does not go on
 
 
 def test_restarts_keep_the_best_and_report_all():
@@ -280,6 +266,26 @@ def test_restarts_run_in_other_processes():
 
 def _process_of(seed):
     return FitResult([0.0], {"pid": torch.tensor(os.getpid())}, seed, False), -float(seed)
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"noise": 1.0}, "model"),
+        ({"batch_size": 10}, "model"),
+        ({"temperature": 0.9}, "temperature"),
+        ({"learning_rate": 0.5}, "learning_rate"),
+    ],
+)
+def test_a_checkpoint_of_another_model_is_refused(tmp_path, change, part):
+    run(num_steps=3, checkpoint=tmp_path / "run")
+    with pytest.raises(CheckpointError, match=part):
+        run(num_steps=3, checkpoint=tmp_path / "run", **change)
+
+
+def test_learning_rates_may_be_schedules():
+    falling = run(num_steps=30, learning_rate=(0.1, 1e-9), order_learning_rate=lambda share: 0.1 * (1 - share))
+    assert falling.losses != run(num_steps=30, learning_rate=0.1).losses
 
 
 @pytest.mark.parametrize(

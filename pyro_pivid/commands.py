@@ -1,0 +1,178 @@
+"""What each command of the command line does; :mod:`pyro_pivid.cli` has the arguments and the exit codes."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pyro_pivid.datasets import simulate as draw_data
+from pyro_pivid.estimator import PIVID
+from pyro_pivid.posterior import Posterior
+
+EDGE_TABLE_FILE = "edges.csv"
+_HEADINGS = {
+    "probability": "P(link)",
+    "adjacent": "P(adjacent)",
+    "before": "P(before)",
+    "ancestor": "P(ancestor)",
+    "mean": "weight",
+}
+
+
+def simulate(options: Namespace) -> None:
+    """Write simulated data, and the true links if asked for."""
+    data, truth = draw_data(
+        options.graph,
+        num_nodes=options.nodes,
+        num_edges=options.edges,
+        num_rows=options.rows,
+        kind=options.kind,
+        weights=options.weights,
+        noise_scale=options.noise_scale,
+        noise_family=options.noise_family,
+        standardize=options.standardize,
+        seed=options.seed,
+    )
+    if options.truth is not None:
+        names = list(data.columns)
+        pd.DataFrame(truth.numpy(), index=pd.Index(names, name="parent"), columns=names).to_csv(options.truth)
+        _say(f"{int((truth != 0).sum())} true links, rows parents and columns children, in {options.truth}")
+    if options.out is None:
+        data.to_csv(sys.stdout, index=False)
+    else:
+        data.to_csv(options.out, index=False)
+        _say(f"{len(data)} rows of {data.shape[1]} columns in {options.out}")
+
+
+def fit(options: Namespace) -> None:
+    """Learn, save and print."""
+    out = Path(options.out)
+    if (out / "config.json").exists() and not options.overwrite:  # before the work, not after it
+        raise FileExistsError(f"{out} holds a posterior already. Pass --overwrite, or choose another folder.")
+    learner = PIVID(
+        options.sem,
+        inference=options.inference,
+        edge_prior=options.edge_prior,
+        noise=options.noise,
+        noise_family=options.noise_family,
+        standardize=options.standardize,
+        restarts=options.restarts,
+    )
+    start = time.perf_counter()
+    posterior = learner.fit(options.data, num_steps=options.steps, seed=options.seed, progress_bar=not options.quiet)
+    seconds = time.perf_counter() - start
+    posterior.save(out, overwrite=options.overwrite)
+    table = posterior.edge_table()
+    table.to_csv(out / EDGE_TABLE_FILE, index=False)
+    _print_posterior(posterior, table, options)
+    if not options.quiet:
+        _say(f"fitted in {seconds:.1f} s; posterior and {EDGE_TABLE_FILE} in {out}")
+
+
+def show(options: Namespace) -> None:
+    """Print a saved posterior."""
+    posterior = Posterior.load(options.run)
+    _print_posterior(posterior, posterior.edge_table(), options)
+
+
+def plot(options: Namespace) -> None:
+    """Write pictures of a saved posterior."""
+    from pyro_pivid.plots import PICTURES  # an extra
+
+    posterior = Posterior.load(options.run)
+    truth = None if options.truth is None else read_truth(options.truth, posterior.names)
+    arguments = {
+        "uncertainty": {"truth": truth},
+        "reliability": {"truth": truth},
+        "effect": {"cause": options.cause, "outcome": options.outcome},
+    }
+    lacking = _lacking(posterior, options)
+    for kind in options.kind or []:
+        if kind in lacking:
+            raise ValueError(f"The picture {kind!r} {lacking[kind]}.")
+    out = Path(options.run) / "figures" if options.out is None else Path(options.out)
+    out.mkdir(parents=True, exist_ok=True)
+    written = []
+    for kind in options.kind or [kind for kind in PICTURES if kind not in lacking]:
+        figure = PICTURES[kind](posterior, **arguments.get(kind, {}))
+        path = out / f"{kind}.png"
+        figure.savefig(path, dpi=options.dpi)
+        written.append(str(path))
+    print(json.dumps({"figures": written}) if options.json else "\n".join(written))
+
+
+def demo(options: Namespace) -> None:
+    """Run the demo."""
+    from pyro_pivid.demo import main
+
+    main(options.out)
+
+
+def read_truth(path: str, names: list[str]) -> pd.DataFrame:
+    """True links from a CSV file whose first column holds the names of the parents, in the order of the names.
+
+    :param path: the file.
+    :param names: of the nodes.
+    """
+    try:
+        truth = pd.read_csv(path, index_col=0)
+        truth.index = truth.index.astype(str)
+        truth = truth.loc[names, names].astype(float)
+    except (KeyError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise ValueError(
+            f"Expected in {path} a matrix with a row and a column for each of {', '.join(names)}, the first column "
+            f"being the names of the rows, but: {error}"
+        ) from error
+    return truth
+
+
+def _lacking(posterior: Posterior, options: Namespace) -> dict[str, str]:
+    """Pictures that cannot be drawn, and what they need."""
+    lacking = {}
+    if options.truth is None:
+        lacking["reliability"] = "needs the true links: pass --truth FILE"
+    if options.cause is None or options.outcome is None:
+        lacking["effect"] = "needs two names: pass --cause NAME --outcome NAME"
+    if not posterior.info.get("losses"):
+        lacking["elbo"] = "needs a fit by SVI: exact inference has no steps"
+    return lacking
+
+
+def _print_posterior(posterior: Posterior, table: pd.DataFrame, options: Namespace) -> None:
+    links = table[table["probability"] >= options.min_prob]
+    shown = links.head(options.top)
+    if options.json:
+        rows = [{str(key): _plain(value) for key, value in row.items()} for row in shown.to_dict("records")]
+        told = {
+            "names": posterior.names,
+            "inference": posterior.info.get("inference"),
+            "diagnosis": str(posterior.diagnose()),
+            "num_links_left_out": len(links) - len(shown),
+            "edges": rows,
+        }
+        print(json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    print(f"{posterior.info.get('inference', 'unknown')} inference over {len(posterior.names)} nodes\n")
+    if len(shown):
+        print(shown.rename(columns=_HEADINGS).to_string(index=False, float_format="{:.3g}".format, na_rep=""))
+    else:
+        print(f"no link has a probability of {options.min_prob:g} or more")
+    if len(links) > len(shown):
+        print(f"… and {len(links) - len(shown)} more links of at least that probability: raise --top")
+    print(f"\n{posterior.diagnose()}")
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON has."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr)

@@ -1,0 +1,127 @@
+r"""Structural equations of draws whose edges were integrated out: noise variances and intercepts, drawn exactly.
+
+Given the coefficients w of a node, with :math:`w \mid \sigma \sim N(0, \sigma^2 / \lambda)`, the evidence's own prior
+makes its noise variance InverseGamma again, with shape :math:`a + (n + k)/2` and scale
+:math:`b + (\text{RSS} + \lambda \|w\|^2)/2` for k coefficients. So a draw of the edges becomes a draw of the whole
+model. Links of a dense evidence that were read as absent count as exactly zero here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyro_pivid.posterior.equations import Equations, LinearEquations
+from pyro_pivid.posterior.splines import SplineBasis, SplineEquations
+
+_TINY = 1e-300
+
+
+def linear_of_dense(evidence: Any, edges: Tensor) -> LinearEquations:
+    """Equations of edges ``(S, D, D)`` drawn from a :class:`~pyro_pivid.collapsed.DenseEvidence`.
+
+    >>> from pyro_pivid.collapsed import DenseEvidence
+    >>> evidence = DenseEvidence.from_data(torch.randn(2000, 2), noise="per-node")
+    >>> bool(((linear_of_dense(evidence, torch.zeros(5, 2, 2)).noise_scales - 1).abs() < 0.2).all())
+    True
+    """
+    statistics, noise = evidence.statistics, evidence.noise
+    num_rows = statistics.num_rows
+    if noise.scale is not None:
+        variance = torch.full_like(edges[..., 0], noise.scale**2)
+    else:
+        squares = residual_squares(statistics.gram, statistics.gram, edges)
+        squares = squares + evidence.ridge * edges.square().sum(-2)
+        num_weights = (edges != 0).sum(-2)
+        if noise.shared:
+            shape = num_rows * edges.shape[-1] + num_weights.sum(-1, keepdim=True)
+            squares = squares.sum(-1, keepdim=True)
+        else:
+            shape = num_rows + num_weights
+        variance = _inverse_gamma(noise.prior[0] + shape / 2, noise.prior[1] + squares / 2).expand_as(edges[..., 0])
+    intercepts = torch.zeros_like(variance)
+    if statistics.intercept:
+        intercepts = (variance / (num_rows + 1)).sqrt() * torch.randn_like(variance)
+    return LinearEquations(edges, intercepts, variance.sqrt())
+
+
+def equations_of_sets(
+    evidence: Any, edges: Tensor, coefficients: Tensor, basis: SplineBasis | None
+) -> Equations | None:
+    """Equations of coefficients ``(S, D, D, F)`` drawn from a :class:`~pyro_pivid.collapsed.ParentSetEvidence`.
+
+    :param evidence: the evidence.
+    :param edges: its weighted edges ``(S, D, D)``.
+    :param coefficients: of the features of each link.
+    :param basis: what makes spline features of new rows; without it there are no equations of splines.
+    """
+    features = evidence.features
+    width, num_nodes = features.num_features, features.num_nodes
+    if width > 1 and basis is None:
+        return None
+    by_feature = coefficients.permute(0, 1, 3, 2).flatten(1, 2)  # (S, D F, D)
+    inner = features.gram[: num_nodes * width, : num_nodes * width]
+    cross = features.gram[: num_nodes * width, num_nodes * width : -1]
+    own = features.gram.diagonal()[num_nodes * width : -1]
+    squares = residual_squares(inner, cross, by_feature, own)
+    num_links = (coefficients != 0).any(-1).sum(1)
+    variance = _variances_of_sets(evidence, squares, by_feature.square().sum(1), num_links)
+    num_rows = features.num_rows + 1 + evidence.scorer.is_bge  # BGe's prior of the mean counts for one row more
+    intercepts = (variance / num_rows).sqrt() * torch.randn_like(variance)
+    scales, intercepts = variance.sqrt() * features.units, intercepts * features.units
+    if basis is None:
+        return LinearEquations(edges, intercepts, scales)
+    return SplineEquations(basis, by_feature * features.units, intercepts, scales)
+
+
+def weights_of_sets(evidence: Any, coefficients: Tensor) -> Tensor:
+    """The weights ``(S, D, D)`` of links with coefficients ``(S, D, D, F)``, as ``sample_edges`` gives them."""
+    features = evidence.features
+    if features.num_features == 1:
+        return coefficients.squeeze(-1) * features.units / features.scales.unsqueeze(-1)
+    return coefficients.square().sum(-1).sqrt() * features.units
+
+
+def _variances_of_sets(evidence: Any, residual: Tensor, sizes: Tensor, num_links: Tensor) -> Tensor:
+    """Draws of the noise variances ``(S, D)`` given the coefficients; prior scale and noise value are summed over."""
+    scorer = evidence.scorer
+    num_rows, ridges = scorer.features.num_rows + scorer.is_bge, scorer.ridges
+    num_weights = (num_links * scorer.features.num_features).double()
+    squares = residual.unsqueeze(-1) + sizes.unsqueeze(-1) * ridges  # (S, D, R)
+    log_prior = 0.5 * num_weights.unsqueeze(-1) * ridges.log()
+    if scorer.log_variances is not None:
+        logs = scorer.log_variances
+        terms = log_prior.unsqueeze(-1) - 0.5 * squares.unsqueeze(-1) * (-logs).exp()  # (S, D, R, G)
+        by_node = terms.logsumexp(-2) - 0.5 * (num_rows + num_weights).unsqueeze(-1) * logs
+        chosen = torch.multinomial((by_node.sum(-2) + evidence.log_noise_weights).softmax(-1), 1)
+        return logs[chosen].exp().expand_as(residual)
+    shape, scale = scorer._variance_prior(num_links)
+    shape = shape + (num_rows + num_weights) / 2
+    log_probs = log_prior - shape.unsqueeze(-1) * (scale + squares / 2).log()
+    chosen = torch.multinomial(log_probs.flatten(0, 1).softmax(-1), 1).view(*residual.shape, 1)
+    return _inverse_gamma(shape, scale + squares.gather(-1, chosen).squeeze(-1) / 2)
+
+
+def residual_squares(inner: Tensor, cross: Tensor, weights: Tensor, own: Tensor | None = None) -> Tensor:
+    """Sums of squared residuals ``(S, D)`` of regressions with weights ``(S, K, D)``, from inner products alone.
+
+    >>> values = torch.tensor([[1.0, 3.0], [2.0, 4.0]])
+    >>> gram = values.mT @ values
+    >>> residual_squares(gram, gram, torch.tensor([[[0.0, 2.0], [0.0, 0.0]]]))  # 1 + 4, and (3 - 2)² + (4 - 4)²
+    tensor([[5., 1.]])
+
+    :param inner: of the features with each other ``(K, K)``.
+    :param cross: of the features with the responses ``(K, D)``.
+    :param weights: the coefficients.
+    :param own: squared lengths of the responses; by default they are the features.
+    """
+    own = cross.diagonal() if own is None else own
+    inner, cross = inner.to(weights), cross.to(weights)
+    return (own.to(weights) + (weights * (inner @ weights - 2 * cross)).sum(-2)).clamp(min=0)
+
+
+def _inverse_gamma(shape: Tensor, scale: Tensor) -> Tensor:
+    shape, scale = torch.broadcast_tensors(shape.double(), scale.double())
+    return scale / torch._standard_gamma(shape.contiguous()).clamp(min=_TINY)

@@ -1,0 +1,81 @@
+"""Draws of a fitted guide: Plackett-Luce orders times links that do not depend on the order but for the mask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution
+
+from pyro_pivid.distributions import MaskedEdges, PlackettLuce
+from pyro_pivid.posterior.equations import Equations, sem_equations
+from pyro_pivid.sem import SEM, LinearSEM
+
+
+class VariationalSource:
+    """A fitted guide: Plackett-Luce orders times links that do not depend on the order but for the mask.
+
+    >>> links = torch.distributions.Normal(torch.tensor([[0.0, 2.0], [0.0, 0.0]]), 0.1)
+    >>> source = VariationalSource(torch.tensor([5.0, -5.0]), links, link_threshold=0.5)
+    >>> source.edge_probs().round(decimals=2)
+    tensor([[0., 1.],
+            [0., 0.]])
+
+    :param scores: of the order, ``(D,)``.
+    :param links: law of each link, batch shape ``(D, D)``.
+    :param link_threshold: links of at most this magnitude are read as absent.
+    :param weight: what an open gate is multiplied with, where links are gates.
+    :param sem: the structural equation model, for draws of data; ``None`` or a Pyro function offers none.
+    :param parameters: its learned parameters.
+    """
+
+    def __init__(
+        self,
+        scores: Tensor,
+        links: Distribution,
+        *,
+        link_threshold: float,
+        weight: Tensor | None = None,
+        sem: SEM | None = None,
+        parameters: Mapping[str, Tensor] | None = None,
+        kind: str | None = None,
+    ) -> None:
+        self.scores = scores
+        self.links = links
+        self.link_threshold = link_threshold
+        self.weight = weight
+        self.sem = sem
+        self.parameters = None if parameters is None else dict(parameters)
+        self.kind = kind or ("linear" if sem is None or isinstance(sem, LinearSEM) else "nonlinear")
+
+    @torch.no_grad()
+    def draw(self, num_samples: int) -> tuple[Tensor, Tensor]:
+        orders = PlackettLuce(self.scores).sample((num_samples,))
+        edges = MaskedEdges(self.links, orders).sample()
+        edges = torch.where(edges.abs() > self._threshold, edges, 0.0)
+        return orders, edges if self.weight is None else edges * self.weight
+
+    def draw_equations(self, num_samples: int) -> tuple[Tensor, Tensor, Equations | None]:
+        orders, edges = self.draw(num_samples)
+        if self.sem is None or self.parameters is None:
+            return orders, edges, None
+        return orders, edges, sem_equations(self.sem, edges, self.parameters)
+
+    @property
+    def _threshold(self) -> float:
+        """Laws with an atom at zero say themselves when a link is absent."""
+        return 0.0 if hasattr(self.links, "probs") else self.link_threshold
+
+    def edge_probs(self) -> Tensor | None:
+        """P(i before j) times P(the link is present): exact, for the two are independent in the guide."""
+        if hasattr(self.links, "probs"):
+            present = self.links.probs
+        else:
+            limit = torch.full_like(self.links.mean, self.link_threshold)
+            present = 1 - self.links.cdf(limit) + self.links.cdf(-limit)
+        return (PlackettLuce(self.scores).precedence_probs * present).detach()
+
+    def order_probs(self) -> Tensor:
+        """Exact P(i before j)."""
+        return PlackettLuce(self.scores).precedence_probs.detach()

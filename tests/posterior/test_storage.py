@@ -1,0 +1,173 @@
+"""A posterior in a folder: the same draws from another process, nothing overwritten, nothing damaged taken for good."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+import torch
+
+from pyro_pivid import PIVID, Posterior
+from pyro_pivid.inference.checkpoint import CheckpointError
+from pyro_pivid.posterior import VariationalSource
+from pyro_pivid.posterior.storage import NotStorable, pack, unpack
+from pyro_pivid.sem import SEM
+from tests.collapsed.brute_force import linear_data
+from tests.posterior.cases import NAMES, exact_posterior, random_dags
+
+READ = """
+import sys, torch
+from pyro_pivid import Posterior
+posterior = Posterior.load(sys.argv[1])
+draws = posterior.sample(50, seed=11)
+rows = posterior.predict(5, num_rows=2, seed=3)
+probs = torch.tensor(posterior.edge_probs().to_numpy())
+torch.save({"orders": draws.orders, "edges": draws.edges, "rows": rows, "probs": probs}, sys.argv[2])
+"""
+
+SETTINGS = {
+    "exact, sparse": {},
+    "exact, dense": {"edge_prior": "normal"},
+    "exact, equal noise, order prior": {"noise": "equal", "order_prior": torch.tensor([1.0, 0.0, 0.0, -1.0])},
+    "exact, splines": {"sem": "spline"},
+    "collapsed": {"inference": "collapsed"},
+    "relaxed": {"inference": "relaxed"},
+    "relaxed, normal": {"inference": "relaxed", "edge_prior": "normal"},
+    "neural": {"sem": "neural"},
+}
+
+
+def fitted(name):
+    data = pd.DataFrame(linear_data(40, 4, seed=3).numpy() + 5, columns=NAMES)
+    return PIVID(**SETTINGS[name]).fit(data, num_steps=15, progress_bar=False)
+
+
+def assert_same(one, two):
+    first, second = one.sample(50, seed=11), two.sample(50, seed=11)
+    assert torch.equal(first.orders, second.orders)
+    assert torch.equal(first.edges, second.edges)
+    assert torch.equal(one.predict(5, num_rows=2, seed=3), two.predict(5, num_rows=2, seed=3))
+    pd.testing.assert_frame_equal(one.edge_probs(), two.edge_probs(), check_exact=True)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_loaded_posterior_is_the_same_bit_for_bit(tmp_path, name):
+    posterior = fitted(name)
+    posterior.save(tmp_path / "run")
+    loaded = Posterior.load(tmp_path / "run")
+    assert_same(posterior, loaded)
+    assert loaded.names == NAMES
+    assert set(loaded.info) == set(posterior.info)
+    assert str(loaded.diagnose()) == str(posterior.diagnose())
+    assert loaded.kind == posterior.kind
+    pd.testing.assert_frame_equal(posterior.edge_table(), loaded.edge_table(), check_exact=True)
+
+
+@pytest.mark.parametrize("name", ["exact, splines", "collapsed", "relaxed"])
+def test_another_process_draws_the_same(tmp_path, name):
+    posterior = fitted(name)
+    posterior.save(tmp_path / "run")
+    command = [sys.executable, "-c", READ, str(tmp_path / "run"), str(tmp_path / "read.pt")]
+    subprocess.run(command, check=True, capture_output=True)
+    read = torch.load(tmp_path / "read.pt", weights_only=True)
+    draws = posterior.sample(50, seed=11)
+    assert torch.equal(read["orders"], draws.orders)
+    assert torch.equal(read["edges"], draws.edges)
+    assert torch.equal(read["rows"], posterior.predict(5, num_rows=2, seed=3))
+    assert torch.equal(read["probs"], torch.tensor(posterior.edge_probs().to_numpy()))
+
+
+def test_a_bank_keeps_its_draws_and_extra_variables(tmp_path):
+    orders, edges = random_dags(30, 4)
+    noise = torch.rand(30, 4) + 0.5
+    extra = {"scale": torch.rand(30), "shape": torch.rand(30, 2)}
+    posterior = Posterior.from_draws(orders, edges, names=NAMES, noise_scales=noise, extra=extra, info={"who": "me"})
+    posterior.save(tmp_path / "run")
+    loaded = Posterior.load(tmp_path / "run")
+    assert_same(posterior, loaded)
+    assert torch.equal(posterior.sample(7, seed=1).extra["shape"], loaded.sample(7, seed=1).extra["shape"])
+    assert loaded.info["who"] == "me"
+
+
+def test_config_says_what_it_is(tmp_path):
+    exact_posterior().save(tmp_path / "run")
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["kind"] == "posterior"
+    assert config["config"]["names"] == NAMES
+    assert config["config"]["version"]
+    assert config["config"]["source"]["class"] == "pyro_pivid.collapsed.sources:ExactSource"
+
+
+def test_nothing_is_overwritten_unless_told(tmp_path):
+    posterior = exact_posterior()
+    posterior.save(tmp_path / "run")
+    with pytest.raises(CheckpointError, match="overwrite=True"):
+        posterior.save(tmp_path / "run")
+    other = Posterior.from_draws(*random_dags(3, 4), names=["w", "x", "y", "z"])
+    other.save(tmp_path / "run", overwrite=True)
+    assert Posterior.load(tmp_path / "run").names == ["w", "x", "y", "z"]
+    with pytest.raises(CheckpointError, match="none is there"):
+        Posterior.load(tmp_path / "nothing")
+
+
+def test_a_folder_cut_at_any_byte_is_refused(tmp_path):
+    posterior = Posterior.from_draws(*random_dags(3, 2))
+    posterior.save(tmp_path / "run")
+    for file in sorted((tmp_path / "run").iterdir()):
+        content = file.read_bytes()
+        for size in range(0, len(content) - 1, 7):  # the last byte of the JSON is the end of its last line
+            copied = tmp_path / "cut"
+            shutil.copytree(tmp_path / "run", copied)
+            (copied / file.name).write_bytes(content[:size])
+            with pytest.raises(CheckpointError):
+                Posterior.load(copied)
+            shutil.rmtree(copied)
+
+
+def test_a_folder_of_another_version_says_so(tmp_path, monkeypatch):
+    Posterior.from_draws(*random_dags(3, 2)).save(tmp_path / "run")
+    monkeypatch.setattr(sys.modules["pyro_pivid.posterior.draws"], "DrawBank", None)
+    with pytest.raises(CheckpointError, match="Load it with the version that saved it"):
+        Posterior.load(tmp_path / "run")
+
+
+class OwnSEM(SEM):
+    def mean(self, rows, edges, parameters):
+        return rows @ edges
+
+
+def test_functions_of_ones_own_are_left_out_with_a_warning(tmp_path, caplog):
+    links = torch.distributions.Normal(torch.ones(2, 2), 0.1)
+    scale = {"noise_scale": torch.ones(2)}
+    source = VariationalSource(torch.zeros(2), links, link_threshold=0.5, sem=OwnSEM(), parameters=scale)
+    posterior = Posterior(source, names=["a", "b"], info={"inference": "relaxed", "metric": print})
+    posterior.predict(2)
+    posterior.save(tmp_path / "run")
+    assert "structural equations are not saved" in caplog.text
+    assert "info['metric'] is not saved" in caplog.text
+    loaded = Posterior.load(tmp_path / "run")
+    assert torch.equal(loaded.sample(9, seed=0).edges, posterior.sample(9, seed=0).edges)
+    assert loaded.kind == posterior.kind
+    assert loaded.info == {"inference": "relaxed"}
+    with pytest.raises(ValueError, match="structural equations are known"):
+        loaded.predict(2)
+
+
+def test_only_classes_of_the_library_are_ever_made():
+    for path in ("os:system", "builtins:eval", "pyro_pivid.posterior.core:os", "pyro_pivid.nowhere:Thing"):
+        with pytest.raises(ValueError, match="Expected a class of pyro_pivid"):
+            unpack({"kind": "object", "class": path, "items": {}}, {})
+    with pytest.raises(NotStorable, match="at value.key"):
+        pack({"key": object()}, {})
+
+
+def test_numbers_that_json_lacks_come_back():
+    tensors = {}
+    value = {"k": float("-inf"), "pair": (1, 2.5), "list": [None, True, "x"], "t": torch.tensor([1, 2])}
+    stored = json.loads(json.dumps(pack(value, tensors)))
+    back = unpack(stored, tensors)
+    assert back.pop("t").tolist() == [1, 2]
+    value.pop("t")
+    assert back == value
