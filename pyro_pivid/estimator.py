@@ -20,6 +20,7 @@ from pyro_pivid.model import DAGModel
 from pyro_pivid.order_prior import make_order_law
 from pyro_pivid.plan import INFERENCES, SEM_NAMES, Pieces
 from pyro_pivid.posterior import Posterior
+from pyro_pivid.posterior.fitted import fitted_posterior
 from pyro_pivid.posterior.splines import SplineBasis
 from pyro_pivid.relaxed import RelaxedSettings, fit_relaxed
 from pyro_pivid.sem import SEM, LinearSEM, NeuralSEM
@@ -165,7 +166,8 @@ class PIVID:
         :param num_steps: steps of SVI; by default 1000 for relaxed, and that of ``CollapsedSettings`` for collapsed
             inference. Exact inference takes none.
         :param learning_rate: of the edges and the SEM, in relaxed inference.
-        :param order_learning_rate: of the order scores: 0.1, or 0.02 where their gradient is pathwise.
+        :param order_learning_rate: of the order scores: by default 0.1 for relaxed (0.02 where their gradient is
+            pathwise) and 0.4 for collapsed inference.
         :param seed: of everything random; the same seed gives the same answer.
         :param progress_bar: show one.
         :param device: where to compute; that of the data by default.
@@ -184,16 +186,13 @@ class PIVID:
         dtype = dtype or (data.dtype if isinstance(data, Tensor) and data.is_floating_point() else torch.float64)
         chosen = self.pieces.choose(self.inference, num_nodes=table.num_nodes)
         logger.info("%s inference on %d rows of %d nodes", chosen, table.num_rows, table.num_nodes)
-        if order_learning_rate is None:
-            is_pathwise = chosen == "relaxed" and self.relaxed.order_gradient == "pathwise"
-            order_learning_rate = 0.02 if is_pathwise else 0.1
         if chosen == "exact":
             return self._fit_exact(table)
         if chosen == "collapsed":
             settings = CollapsedSettings(
                 num_steps=CollapsedSettings.num_steps if num_steps is None else num_steps,
                 num_particles=self.num_orders,
-                order_learning_rate=order_learning_rate,
+                order_learning_rate=order_learning_rate or CollapsedSettings.order_learning_rate,
                 restarts=self.restarts or CollapsedSettings.restarts,
                 link_threshold=self.link_threshold,
                 progress_bar=progress_bar,
@@ -203,7 +202,7 @@ class PIVID:
         fit_settings = FitSettings(
             num_steps=1000 if num_steps is None else num_steps,
             learning_rate=learning_rate,
-            order_learning_rate=order_learning_rate,
+            order_learning_rate=order_learning_rate or (0.02 if self.relaxed.order_gradient == "pathwise" else 0.1),
             checkpoint=checkpoint,
             checkpoint_every=checkpoint_every,
             progress_bar=progress_bar,
@@ -223,14 +222,10 @@ class PIVID:
     def _fit_collapsed(self, table: Table, settings: CollapsedSettings, seed: int) -> Posterior:
         evidence, scales = self._evidence(table)
         done = fit_collapsed(evidence, order_prior=self.order_prior, settings=settings, seed=seed)
-        info = {
-            "inference": "collapsed",
-            "losses": done.losses[0],
-            "restart_losses": done.losses,
-            "diagnosis": done.diagnosis,
-        }
+        info: dict[str, Any] = {"inference": "collapsed", "diagnosis": done.diagnosis, "seed": seed}
+        info |= {"losses": done.losses[0], "restart_losses": done.losses}
         done.source.basis = self._basis(table)
-        return self._posterior(done.source, table, scales, {**info, "seed": seed})
+        return self._posterior(done.source, table, scales, info)
 
     def _evidence(self, table: Table) -> tuple[DenseEvidence | ParentSetEvidence, Tensor | None]:
         """The evidence of orders, and what its weights must be divided by to be in the units of the data."""
@@ -238,21 +233,14 @@ class PIVID:
         if self.edge_prior == "normal":
             values, scales = self._centred(table)
             return DenseEvidence.from_data(values, noise=noise, edge_scale=self.prior_scale), scales
-        features = "spline" if self.pieces.sem == "spline" else "linear"
-        evidence = ParentSetEvidence.from_data(
-            table.values,
-            features=features,
-            noise=noise,
-            standardize=self.standardize,
-            num_features=SPLINE_FEATURES,
-        )
-        return evidence, None
+        options = {"noise": noise, "standardize": self.standardize}
+        if self.pieces.sem == "spline":
+            options |= {"features": "spline", "num_features": SPLINE_FEATURES}
+        return ParentSetEvidence.from_data(table.values, **options), None
 
     def _fit_relaxed(self, table: Table, fit_settings: FitSettings, seed: int, dtype: torch.dtype) -> Posterior:
         values, scales = self._centred(table)
         values = values.to(dtype)  # after centring: a column far from zero has no digits to lose
-        if not isinstance(self.sem, LinearSEM):
-            scales = None  # gates and effects of other models are not weights in units of the columns
         seeds = [seed + k for k in range(self.restarts or 1)]
         done = fit_relaxed(
             self._model(), values, settings=self.relaxed, fit_settings=fit_settings, seeds=seeds, num_jobs=self.num_jobs
@@ -268,10 +256,9 @@ class PIVID:
         }
         return self._posterior(done.source, table, scales, info)
 
-    @staticmethod
-    def _posterior(source: Any, table: Table, scales: Tensor | None, info: dict[str, Any]) -> Posterior:
-        _, means, deviations = standardize(table.values)
-        return Posterior(source, names=table.names, scales=scales, means=means, deviations=deviations, info=info)
+    def _posterior(self, source: Any, table: Table, scales: Tensor | None, info: dict[str, Any]) -> Posterior:
+        settings = {**vars(self), "sem": self.pieces.sem}
+        return fitted_posterior(source, table, scales=scales, info=info, settings=settings)
 
     def _basis(self, table: Table) -> SplineBasis | None:
         """What makes spline features of new rows, where the model has them."""

@@ -14,6 +14,8 @@ from pyro_pivid.collapsed.evidence import OrderEvidence
 from pyro_pivid.distributions.plackett_luce_mixture import PlackettLuceMixture
 from pyro_pivid.order_prior import make_order_law
 
+# Particles stand left of two dimensions, as in relaxed inference: one prior function of a user serves both.
+MAX_PLATE_NESTING = 2
 _SYMMETRY_BREAKING = 0.1
 
 
@@ -135,7 +137,7 @@ def orders_at_once(num_nodes: int) -> int:
 def _weighted_draws(
     model: OrderModel, guide: OrderGuide, params: dict[str, Tensor], num_draws: int
 ) -> tuple[Tensor, Tensor]:
-    with pyro.get_param_store().scope(), pyro.plate("draws", num_draws, dim=-1):
+    with pyro.get_param_store().scope(), pyro.plate("draws", num_draws, dim=-1 - MAX_PLATE_NESTING):
         for name in ("guide.order_scores", "guide.component_logits"):
             pyro.param(name, params[name])
         guide_trace = poutine.trace(guide).get_trace()
@@ -145,6 +147,6 @@ def _weighted_draws(
         trace.compute_log_prob()
         for site in trace.nodes.values():
             if site["type"] == "sample" and isinstance(site.get("log_prob"), Tensor):
-                log_ratios = log_ratios + sign * site["log_prob"].to(log_ratios)
+                log_ratios = log_ratios + sign * site["log_prob"].to(log_ratios).reshape(num_draws)
     orders: Any = guide_trace.nodes["order"]["value"]
-    return orders, log_ratios
+    return orders.reshape(num_draws, -1), log_ratios

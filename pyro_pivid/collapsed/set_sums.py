@@ -11,7 +11,7 @@ from pyro_pivid.collapsed.growing import ParentSetTable
 from pyro_pivid.collapsed.subsets import sum_over_subsets
 from pyro_pivid.ops.permutation import order_to_rank
 
-_MAX_ENTRIES = 1 << 23
+_MAX_ENTRIES = 1 << 24
 _MAX_LOW_BITS = 16
 
 

@@ -172,7 +172,7 @@ def mean_edge_probs(
     for some, share in zip(distinct.split(at_once), total.split(at_once), strict=True):
         given = evidence.edge_probs_given_order(some, threshold=link_threshold)
         probs += torch.einsum("s,sij->ij", share, given)
-    return probs
+    return probs.clamp(max=1.0)
 
 
 def read_out(evidence: OrderEvidence, edges: Tensor, link_threshold: float) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -119,5 +120,6 @@ def _pareto_smoothed(log_ratios: Tensor) -> tuple[Tensor, float]:
 
     if (log_ratios.max() - log_ratios.min()).item() < 1e-8:
         return log_ratios, -math.inf
-    smoothed, pareto_k = arviz.psislw(log_ratios.detach().cpu().numpy().copy())
+    with np.errstate(over="ignore"):  # a hopeless tail overflows there, and its shape says so
+        smoothed, pareto_k = arviz.psislw(log_ratios.detach().cpu().numpy().copy())
     return torch.as_tensor(smoothed, dtype=log_ratios.dtype, device=log_ratios.device), float(pareto_k)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pyro_pivid.collapsed.covering import fit_covering_law
 from pyro_pivid.collapsed.evidence import OrderEvidence
-from pyro_pivid.collapsed.order_model import OrderGuide, OrderModel, weighted_draws
+from pyro_pivid.collapsed.order_model import MAX_PLATE_NESTING, OrderGuide, OrderModel, weighted_draws
 from pyro_pivid.collapsed.order_moves import OrderChains
 from pyro_pivid.collapsed.sources import OrderBankSource, mean_edge_probs
 from pyro_pivid.collapsed.trust import Diagnosis, ImportanceWeights
@@ -34,9 +34,11 @@ class CollapsedSettings:
     :param order_learning_rate: of the order scores (Adam).
     :param restarts: independent fits, all of which start chains.
     :param polish: whether Markov chains started from the guide give the answer; otherwise it is the guide reweighted.
-    :param num_chains: chains, side by side; by default 192, fewer above 21 nodes, at least 32.
-    :param num_warmup: sweeps before orders are kept; by default 10, and one more for every 4 nodes up to 100.
-    :param num_sweeps: sweeps after which the orders of all chains are kept; by default 10 more than in the warm-up.
+    :param num_chains: chains, side by side; by default 192 at 16 nodes, up to 1024 below, at least 32 above.
+    :param num_warmup: sweeps before orders are kept; by default 10, and one more for every 4 nodes up
+        to 35 at 100 nodes, fewer again above; 20 more for every node below 16.
+    :param num_sweeps: sweeps after which the orders of all chains are kept; by default 20, and one more for every 4
+        nodes up to 100.
     :param num_draws: draws of the guide for its diagnosis.
     :param link_threshold: of a dense evidence, below which a link is read as absent.
     :param progress_bar: show one.
@@ -66,13 +68,15 @@ class CollapsedSettings:
 
     def chains_per_fit(self, num_nodes: int) -> int:
         """Chains that start from each restart."""
-        chosen = self.num_chains or min(192, max(32, 4096 // num_nodes))
+        few_nodes = min(1024, int(12_288 / num_nodes**1.5))  # where chains cost next to nothing
+        chosen = self.num_chains or max(few_nodes, min(192, max(32, 4096 // num_nodes)))
         return 2 * math.ceil(chosen / (2 * self.restarts))  # even, so that the chains of one fit make two groups
 
     def sweeps(self, num_nodes: int) -> tuple[int, int]:
         """Sweeps of the warm-up, and after it."""
-        rule = 10 + min(num_nodes, 100) // 4
-        return self.num_warmup or rule, self.num_sweeps or rule + 10
+        rule = 10 + min(num_nodes, 10_000 // num_nodes) // 4
+        few_nodes = 20 * max(0, 16 - num_nodes)  # sharp posteriors of few nodes: long chains, at next to no cost
+        return self.num_warmup or rule + few_nodes, self.num_sweeps or rule + 10
 
     def fit_settings(self, restart: int) -> FitSettings:
         """Settings of the fit loop for one restart."""
@@ -201,7 +205,7 @@ def merge_guides(fits: list[FitResult]) -> dict[str, Tensor]:
 
 
 def _fit_one(model: OrderModel, guide: OrderGuide, settings: CollapsedSettings, seed: int, restart: int) -> FitResult:
-    loss = LeaveOneOutELBO(settings.num_particles, analytic_kl=False, max_plate_nesting=0)
+    loss = LeaveOneOutELBO(settings.num_particles, analytic_kl=False, max_plate_nesting=MAX_PLATE_NESTING)
     # The fit loop reads device and identity of the data from this tensor: the evidence of one order tells data apart.
     order = torch.arange(model.evidence.num_nodes, device=model.evidence.log_noise_weights.device)
     data = model.evidence.log_evidence(order.unsqueeze(0))

@@ -7,6 +7,7 @@ from pyro_pivid.distributions.gates import SpikeSlab, StraightThroughBernoulli
 from pyro_pivid.distributions.masked_edges import MaskedEdges
 from pyro_pivid.distributions.plackett_luce import PlackettLuce
 from pyro_pivid.distributions.plackett_luce_matrix import PlackettLuceMatrix
+from pyro_pivid.distributions.plackett_luce_mixture import PlackettLuceMixture
 from pyro_pivid.distributions.relaxed import RelaxedPlackettLuce
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "MaskedEdges",
     "PlackettLuce",
     "PlackettLuceMatrix",
+    "PlackettLuceMixture",
     "RelaxedPlackettLuce",
     "SpikeSlab",
     "StraightThroughBernoulli",

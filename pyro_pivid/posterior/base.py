@@ -86,15 +86,15 @@ class PosteriorBase:
         return Draws(draws.orders, self._in_units(draws.edges), draws.extra)
 
     def _in_units(self, edges: Tensor) -> Tensor:
-        """A link i → j of standardised columns is w · scale_j / scale_i in the data's units; a gate has no units."""
-        if self.scales is None or self.kind == "nonlinear":
+        """A linear weight i → j of standardised columns is w · scale_j / scale_i in the units of the data."""
+        if self.scales is None or self.kind != "linear":
             return edges
         scales = self.scales.to(edges)
         return edges * (scales / scales.unsqueeze(-1))
 
     def _summary_stream(self, num_samples: int | None, seed: int = SUMMARY_SEED) -> Iterator[Draws]:
         """What summaries look at: the whole bank where there is one, otherwise a fixed number of seeded draws."""
-        if num_samples is None and isinstance(self.source, DrawBank):
+        if isinstance(self.source, DrawBank):
             bank = self.source.bank
             size = block_size(self.num_nodes)
             return (bank.take(slice(start, start + size)) for start in range(0, bank.num_samples, size))
@@ -118,6 +118,7 @@ class PosteriorBase:
         return values if self.scales is None else values / self.scales.to(values)[node]
 
     def _to_data_units(self, rows: Tensor) -> Tensor:
+        rows = rows.double()  # a column far from zero has no digits to lose
         if self.scales is not None:
             rows = rows * self.scales.to(rows)
         return rows if self.means is None else rows + self.means.to(rows)

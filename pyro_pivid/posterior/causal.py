@@ -112,7 +112,7 @@ class CausalQueries(PosteriorBase):
         :param seed: of the draws, those of ``sample(num_samples, seed)``.
         :param average: ``False`` for the log-density under each draw, ``(S, N)``.
         """
-        rows = self._to_fit_units(self._device_of(self._rows(data)))
+        rows = self._device_of(self._to_fit_units(self._rows(data).double()))
         count = NUM_SUMMARY_DRAWS if num_samples is None else check_count("num_samples", num_samples)
         parts = []
         for edges, equations in self._equations(count, seed):

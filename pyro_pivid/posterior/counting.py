@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from pyro_pivid.ops.graph import ancestors
 from pyro_pivid.ops.permutation import precedence_mask
+from pyro_pivid.posterior.bits import count_paths, count_true
 from pyro_pivid.posterior.draws import Draws
 
 MAX_KEPT_WEIGHTS = 1 << 24
@@ -31,7 +32,7 @@ class LinkCounts:
         self.num_samples = 0
         self.with_paths = with_paths
         self.with_weights = with_weights
-        self._links = self._before = self._indirect = self._sums = torch.zeros(num_nodes, num_nodes).double()
+        self._links = self._before = self._paths = self._sums = torch.zeros(num_nodes, num_nodes).double()
         self._pairs: list[Tensor] = []
         self._weights: list[Tensor] = []
         self._num_kept = 0
@@ -40,22 +41,27 @@ class LinkCounts:
         """Take in a chunk of draws."""
         links = draws.edges != 0
         self.num_samples += draws.num_samples
-        self._links = self._links + links.sum(0).cpu()
-        self._before = self._before + precedence_mask(draws.orders).sum(0).cpu()
+        self._before = self._before + count_true(precedence_mask(draws.orders))
         if self.with_paths:
-            self._indirect = self._indirect + (ancestors(links) & ~links).sum(0).cpu()
+            self._paths = self._paths + count_paths(links, draws.orders)
         if self.with_weights:
-            self._sums = self._sums + draws.edges.double().sum(0).cpu()
-            self._keep_weights(draws.edges, links)
+            self._add_weights(draws.edges, links)
+        else:
+            self._links = self._links + count_true(links)
 
-    def _keep_weights(self, edges: Tensor, links: Tensor) -> None:
-        if self._num_kept >= MAX_KEPT_WEIGHTS:
-            return
-        pair = torch.arange(self.num_nodes**2, device=links.device).view(self.num_nodes, self.num_nodes)
-        weights = edges[links].double().cpu()
-        self._pairs.append(pair.expand_as(links)[links].cpu())
-        self._weights.append(weights)
-        self._num_kept += len(weights)
+    def _add_weights(self, edges: Tensor, links: Tensor) -> None:
+        """Links are few among pairs: everything about them is counted from the list of those that are there."""
+        where = links.flatten().nonzero().squeeze(-1)
+        weights = edges.flatten()[where].double().cpu()
+        pairs = where.remainder_(self.num_nodes**2).cpu()
+        size = self.num_nodes**2
+        self._links = self._links + torch.bincount(pairs, minlength=size).view_as(self._links)
+        self._sums = self._sums + torch.bincount(pairs, weights, minlength=size).view_as(self._sums)
+        if self._num_kept < MAX_KEPT_WEIGHTS:
+            # Numpy sorts 16-bit numbers by their digits, in linear time.
+            self._pairs.append(pairs.to(torch.int16 if size < 2**15 else torch.int64))
+            self._weights.append(weights)
+            self._num_kept += len(weights)
 
     def link_probs(self) -> Tensor:
         """Share of the draws with the link i → j."""
@@ -67,7 +73,7 @@ class LinkCounts:
 
     def indirect_probs(self) -> Tensor:
         """Share of the draws in which a path leads from i to j, but no link."""
-        return self._indirect / self.num_samples
+        return (self._paths - self._links) / self.num_samples
 
     def weight_means(self) -> Tensor:
         """Mean weight of each link among the draws that have it; NaN if none has."""
@@ -78,17 +84,23 @@ class LinkCounts:
 
         Between two weights they are linearly interpolated, as numpy does by default.
         """
-        found = torch.full((len(levels), self.num_nodes**2), torch.nan, dtype=torch.float64)
-        pairs, weights = torch.cat(self._pairs), torch.cat(self._weights)
-        weights, by_weight = weights.sort()
-        pairs, by_pair = pairs[by_weight].sort(stable=True)
-        weights = weights[by_pair]
-        present, counts = pairs.unique_consecutive(return_counts=True)
-        starts = counts.cumsum(0) - counts
-        for row, level in zip(found, levels, strict=True):
-            place = level * (counts - 1).double()
-            low = place.floor().long()
-            high = torch.minimum(low + 1, counts - 1)
-            below, above = weights[starts + low], weights[starts + high]
-            row[present] = below + (above - below) * (place - low)
-        return found.view(len(levels), self.num_nodes, self.num_nodes)
+        size = self.num_nodes**2
+        pairs, weights = torch.cat(self._pairs).numpy(), torch.cat(self._weights).numpy()
+        weights = weights[np.argsort(pairs, kind="stable")]
+        found = np.full((len(levels), size), np.nan)
+        ends = np.bincount(pairs, minlength=size).cumsum()
+        starts = np.concatenate([[0], ends[:-1]])
+        for pair in np.flatnonzero(ends > starts):
+            found[:, pair] = _quantiles(np.sort(weights[starts[pair] : ends[pair]]), levels)
+        return torch.from_numpy(found).view(len(levels), self.num_nodes, self.num_nodes)
+
+
+def _quantiles(ordered: np.ndarray, levels: tuple[float, ...]) -> list[float]:
+    last = len(ordered) - 1
+    values = []
+    for level in levels:
+        place = level * last
+        low = int(place)
+        below, above = ordered[low], ordered[min(low + 1, last)]
+        values.append(below + (above - below) * (place - low))
+    return values

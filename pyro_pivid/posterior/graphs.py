@@ -132,9 +132,7 @@ class GraphCounter:
 
     def add(self, links: Tensor) -> None:
         """Take in a chunk of boolean graphs ``(n, D, D)``."""
-        packed = np.packbits(links.cpu().numpy().reshape(len(links), -1), axis=1)
-        as_one = np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1]))).ravel()
-        distinct, counts = np.unique(as_one, return_counts=True)
+        distinct, counts = np.unique(_as_keys(links), return_counts=True)
         for graph, count in zip(distinct.tolist(), counts.tolist(), strict=True):
             self._counts[graph] = self._counts.get(graph, 0) + count
 
@@ -168,14 +166,21 @@ def equivalence_classes(graphs: Tensor, counts: Tensor, names: list[str]) -> Equ
     0.750: rain — wet
     """
     cpdags = dag_to_cpdag(graphs)
-    packed = torch.from_numpy(np.packbits(cpdags.numpy().reshape(len(cpdags), -1), axis=1))
-    distinct, inverse = torch.unique(packed, dim=0, return_inverse=True)
-    masses = torch.zeros(len(distinct), dtype=torch.long).index_add_(0, inverse, counts)
-    num_dags = torch.bincount(inverse, minlength=len(distinct))
-    first = torch.full((len(distinct),), len(graphs)).scatter_reduce(0, inverse, torch.arange(len(graphs)), "amin")
+    _, found = np.unique(_as_keys(cpdags), return_inverse=True)
+    inverse = torch.from_numpy(found).flatten()
+    num_classes = int(inverse.max()) + 1
+    masses = torch.zeros(num_classes, dtype=torch.long).index_add_(0, inverse, counts)
+    num_dags = torch.bincount(inverse, minlength=num_classes)
+    first = torch.full((num_classes,), len(graphs)).scatter_reduce(0, inverse, torch.arange(len(graphs)), "amin")
     ranked = masses.argsort(descending=True, stable=True)
     shares = masses[ranked].double() / counts.sum()
     return EquivalenceClasses(shares, cpdags[first[ranked]], num_dags[ranked], names)
+
+
+def _as_keys(links: Tensor) -> np.ndarray:
+    """Each graph of a batch as one string of bytes, a bit for each pair."""
+    packed = np.packbits(links.cpu().numpy().reshape(len(links), -1), axis=1)
+    return np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1]))).ravel()
 
 
 def _in_words(cpdag: Tensor, names: list[str]) -> Iterator[str]:

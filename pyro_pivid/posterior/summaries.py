@@ -8,6 +8,7 @@ from torch import Tensor
 
 from pyro_pivid.posterior.base import PosteriorBase
 from pyro_pivid.posterior.counting import LinkCounts
+from pyro_pivid.posterior.draws import DrawBank
 from pyro_pivid.posterior.estimates import LOSSES, PointEstimate, largest_expected_f1, smallest_expected_shd
 from pyro_pivid.posterior.graphs import EquivalenceClasses, Mode, count_graphs, equivalence_classes
 
@@ -35,7 +36,7 @@ class GraphSummaries(PosteriorBase):
 
     def order_probs(self, num_samples: int | None = None) -> pd.DataFrame:
         """P(i comes before j | data), exact where it can be."""
-        return self._frame(self._order_probs(self._count(num_samples, with_paths=False, with_weights=False)))
+        return self._frame(self._order_probs(None, num_samples))
 
     def path_probs(self, num_samples: int | None = None) -> pd.DataFrame:
         """P(i is an ancestor of j | data): that a directed path leads from i to j.
@@ -124,14 +125,18 @@ class GraphSummaries(PosteriorBase):
 
     def _edge_probs(self, counts: LinkCounts | None) -> Tensor:
         """Exact link probabilities, else those of the counts."""
+        if isinstance(self.source, DrawBank) and counts is not None:
+            return counts.link_probs()  # they cover the bank
         exact = self.source.edge_probs()
         if exact is not None:
             return exact.detach().double().cpu()
         return (counts or self._count(None, with_paths=False, with_weights=False)).link_probs()
 
-    def _order_probs(self, counts: LinkCounts) -> Tensor:
+    def _order_probs(self, counts: LinkCounts | None, num_samples: int | None = None) -> Tensor:
         exact = getattr(self.source, "order_probs", None)
-        return counts.before_probs() if exact is None else exact().detach().double().cpu()
+        if exact is not None:
+            return exact().detach().double().cpu()
+        return (counts or self._count(num_samples, with_paths=False, with_weights=False)).before_probs()
 
     @staticmethod
     def _path_probs(counts: LinkCounts, probs: Tensor, before: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ class VariationalSource:
     :param weight: what an open gate is multiplied with, where links are gates.
     :param sem: the structural equation model, for draws of data; ``None`` or a Pyro function offers none.
     :param parameters: its learned parameters.
+    :param kind: ``"linear"``, ``"nonlinear"`` or ``"unknown"``: what the edges mean; by default what the SEM says.
     """
 
     def __init__(

@@ -7,7 +7,8 @@ import pytest
 import torch
 from scipy import stats
 
-from pyro_pivid.collapsed import DenseEvidence, OrderEvidence, SufficientStatistics
+from pyro_pivid.collapsed import DenseEvidence, OrderEvidence
+from pyro_pivid.statistics import SufficientStatistics
 from tests.collapsed.brute_force import all_orders, contrasts, dense_order_density, linear_data
 
 NOISES = {"known": 0.7, "equal": "equal", "per-node": "per-node"}

@@ -9,7 +9,7 @@ import torch
 from pyro import poutine
 
 from pyro_pivid.collapsed import DenseEvidence
-from pyro_pivid.collapsed.order_model import OrderGuide, OrderModel, weighted_draws
+from pyro_pivid.collapsed.order_model import MAX_PLATE_NESTING, OrderGuide, OrderModel, weighted_draws
 from pyro_pivid.distributions import PlackettLuce
 from pyro_pivid.distributions.plackett_luce_mixture import PlackettLuceMixture
 from pyro_pivid.inference import LeaveOneOutELBO
@@ -51,13 +51,14 @@ def test_log_density_of_a_trace_is_prior_plus_evidence():
         OrderModel(evidence, torch.zeros(3))()
 
 
-def test_all_particles_are_evaluated_in_one_call():
+@pytest.mark.parametrize(("nesting", "shape"), [(0, (32, 4)), (MAX_PLATE_NESTING, (32, 1, 1, 4))])
+def test_all_particles_are_evaluated_in_one_call(nesting, shape):
     evidence = CountedEvidence(make_evidence())
     model = OrderModel(evidence)
     guide = OrderGuide(model, num_components=2)
-    loss = LeaveOneOutELBO(num_particles=32, analytic_kl=False, max_plate_nesting=0)
+    loss = LeaveOneOutELBO(num_particles=32, analytic_kl=False, max_plate_nesting=nesting)
     loss.loss_and_grads(model, guide)
-    assert evidence.shapes == [(32, 4)]
+    assert evidence.shapes == [shape]
     assert pyro.get_param_store().get_param("guide.order_scores").shape == (2, 4)
 
 
@@ -103,7 +104,7 @@ def test_latent_sites_of_a_prior_are_covered_and_weighed():
     model = OrderModel(make_evidence(), prior)
     assert model.extra_sites() == ["scale"]
     guide = OrderGuide(model)
-    loss = LeaveOneOutELBO(num_particles=8, analytic_kl=False, max_plate_nesting=0)
+    loss = LeaveOneOutELBO(num_particles=8, analytic_kl=False, max_plate_nesting=MAX_PLATE_NESTING)
     assert math.isfinite(loss.loss_and_grads(model, guide))
     orders, log_ratios = weighted_draws(model, guide, params(1), 20)
     assert orders.shape == (20, 4)

@@ -7,11 +7,12 @@ import math
 import pytest
 import torch
 
-from pyro_pivid.collapsed import ParentSetEvidence, SufficientStatistics
+from pyro_pivid.collapsed import ParentSetEvidence
 from pyro_pivid.collapsed.features import linear_features, spline_features
 from pyro_pivid.collapsed.growing import grow_table
 from pyro_pivid.collapsed.screening import screen_candidates
 from pyro_pivid.collapsed.set_sums import SetSums, by_frequency
+from pyro_pivid.statistics import SufficientStatistics
 from tests.collapsed.brute_force import sparse_data
 
 

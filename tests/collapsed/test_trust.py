@@ -38,6 +38,13 @@ def test_mean_weight_and_effective_number_of_draws():
     assert abs(weights.num_effective / 20_000 - 0.25 * 7**0.5) < 0.02
 
 
+def test_weights_that_differ_by_thousands_of_nats_are_degenerate_without_a_warning():
+    weights = ImportanceWeights.from_log_ratios(-1000 * torch.arange(500.0))
+    assert weights.pareto_k > 0.7
+    assert weights.num_effective < 100
+    assert weights.log_mean == pytest.approx(-math.log(500))
+
+
 def test_equal_weights_have_no_tail():
     weights = ImportanceWeights.from_log_ratios(torch.full((100,), -3.0))
     assert weights.pareto_k == -math.inf

@@ -113,6 +113,25 @@ def test_effects_through_a_sem_of_ones_own():
     assert not posterior.effect("y", "x", at=(0.0, 1.0)).draws.any()
 
 
+@pytest.mark.parametrize("sem", ["neural", "spline"])
+def test_curves_come_back_in_the_units_of_the_data(sem):
+    generator = torch.Generator().manual_seed(1)
+    x, noise = torch.randn(2, 300, generator=generator)
+    data = pd.DataFrame({"x": 10 * x + 1e6, "y": 500 * torch.tanh(x) + 100 * noise - 3e5})
+    # Columns are standardised by default; the order is given, so that what is learned is the curve.
+    posterior = PIVID(sem, order_prior=torch.tensor([30.0, -30.0])).fit(data, num_steps=600, progress_bar=False)
+    rows = posterior.do({}, num_samples=1500)
+    assert ((rows.mean() - data.mean()) / data.std()).abs().max() < 0.3
+    np.testing.assert_allclose(rows.std(), data.std(), rtol=0.25)
+    far = posterior.do({"x": 1e6 + 10}, "y", num_samples=1500)
+    assert far.mean() == pytest.approx(500 * np.tanh(1.0) - 3e5, abs=60)
+    effect = posterior.effect("x", "y", num_samples=50)  # from one standard deviation below the mean to one above
+    assert effect.mean == pytest.approx(1000 * np.tanh(1.0), rel=0.15)
+    held_out = posterior.log_likelihood(data, num_samples=100).mean().item()
+    truth = -np.log(10) - np.log(100) - np.log(2 * np.pi) - 1  # entropy of the two noises, in these units
+    assert held_out == pytest.approx(truth, abs=0.3)
+
+
 def test_effects_through_splines_follow_the_curve():
     generator = torch.Generator().manual_seed(1)
     x = 6 * torch.rand(600, generator=generator) - 3
