@@ -7,7 +7,15 @@ import importlib
 
 from benchmarks.timing import with_one_thread
 
-MODULES = ("precedence_mask", "plackett_luce", "cpdag", "collapsed_evidence", "svi_step", "straight_through")
+MODULES = (
+    "precedence_mask",
+    "plackett_luce",
+    "cpdag",
+    "collapsed_evidence",
+    "svi_step",
+    "straight_through",
+    "posterior_summaries",
+)
 
 
 def main() -> None:

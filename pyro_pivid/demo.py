@@ -92,7 +92,7 @@ def main(output: str | Path = OUTPUT) -> None:
     num_links = int((truth != 0).sum())
     print(f"A simulated table of {len(data)} rows and {data.shape[1]} columns; its graph has {num_links} links.")
     safe, equal = PIVID(), PIVID(noise="equal")
-    relaxed = PIVID(edge_prior="normal", noise=1.0, inference="relaxed")
+    relaxed = PIVID(edge_prior="normal", noise=1.0, inference="relaxed", restarts=3)
     looks = {
         "default": show("PIVID(): nothing assumed about units, directions only where the data tell", safe, data, truth),
         "equal-noise": show('PIVID(noise="equal"): one noise scale for all nodes', equal, data, truth),

@@ -49,17 +49,14 @@ class Exports(GraphSummaries, CausalQueries):
         """
         from pyro_pivid.arviz import to_arviz
 
-        groups: dict[str, Any] = {}
-        if posterior_predictive or log_likelihood:
-            if observed_data is None:
-                raise ValueError("Expected `observed_data`, the table that was fitted, beside these groups.")
-            rows = self._rows(observed_data)
-        if posterior_predictive:
-            groups["posterior_predictive"] = {"data": self.predict(num_samples, num_rows=len(rows), seed=seed)}
-        if log_likelihood and observed_data is not None:
-            pointwise = self.log_likelihood(observed_data, num_samples=num_samples, seed=seed, average=False)
-            groups["log_likelihood"] = {"data": pointwise}
-        return to_arviz(self, num_samples=num_samples, seed=seed, observed_data=observed_data, **groups)  # type: ignore[arg-type]
+        return to_arviz(
+            self,  # type: ignore[arg-type]
+            num_samples=num_samples,
+            seed=seed,
+            observed_data=observed_data,
+            posterior_predictive=posterior_predictive,
+            log_likelihood=log_likelihood,
+        )
 
     def plot(self, kind: str = "graph", **options: Any) -> Any:
         """A picture as a matplotlib figure.
@@ -72,7 +69,13 @@ class Exports(GraphSummaries, CausalQueries):
         return plot(self, kind, **options)  # type: ignore[arg-type]
 
     def _repr_html_(self) -> str:
-        """A small table of the most probable links, for notebooks."""
+        """A small table of the most probable links, for notebooks, and the graph where matplotlib is installed."""
+        try:
+            from pyro_pivid.plots import posterior_html
+
+            return posterior_html(self)  # type: ignore[arg-type]
+        except ImportError:
+            pass
         table = self.edge_table().head(_NUM_SHOWN)
         shown = table.rename(columns={"probability": "P(link)", "adjacent": "P(adjacent)", "ancestor": "P(ancestor)"})
         rows = shown.drop(columns="before").to_html(index=False, float_format="{:.3g}".format, na_rep="", border=0)
