@@ -10,6 +10,7 @@ from torch import Size, Tensor
 from torch.distributions import Distribution, constraints, transform_to
 
 from pyro_pivid.distributions._validation import check_order, check_permutation_matrix, wants_validation
+from pyro_pivid.distributions.plackett_luce_matrix import drawn_order
 from pyro_pivid.ops.permutation import precedence_mask
 
 
@@ -153,13 +154,14 @@ class MaskedEdges(TorchDistribution):
 
 def _mask_of(order: Tensor) -> Tensor:
     """The precedence mask; a drawn permutation keeps it, for a guide and the model after it see the same tensor."""
-    if not getattr(order, "is_drawn_permutation", False) or order.requires_grad:
+    drawn = drawn_order(order)
+    if drawn is None:
         return precedence_mask(order, hard=True)
-    kept: tuple[int, Tensor] | None = getattr(order, "precedence_mask_", None)
-    if kept is None or kept[0] != order._version:
-        kept = order._version, precedence_mask(order, hard=True)
-        order.precedence_mask_ = kept  # type: ignore[attr-defined]
-    return kept[1]
+    mask: Tensor | None = getattr(order, "precedence_mask_", None)
+    if mask is None:
+        mask = precedence_mask(drawn).to(order.dtype)
+        order.precedence_mask_ = mask  # type: ignore[attr-defined]
+    return mask
 
 
 class _MaskedSupport(constraints.Constraint):

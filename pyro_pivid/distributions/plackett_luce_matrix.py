@@ -91,14 +91,24 @@ class PlackettLuceMatrix(TorchDistribution):
 
 
 def drawn_matrix(order: Tensor, dtype: torch.dtype) -> Tensor:
-    """The matrix of a drawn order, marked as one that nobody else writes to, so that its mask may be kept with it."""
+    """The matrix of a drawn order, which it remembers: mask and log-probability then need no search for the ones."""
     matrix = order_to_matrix(order, dtype)
     if not matrix.is_inference():
-        matrix.is_drawn_permutation = True  # type: ignore[attr-defined]
+        matrix.drawn_order_ = order, matrix._version  # type: ignore[attr-defined]
     return matrix
+
+
+def drawn_order(matrix: Tensor) -> Tensor | None:
+    """The order that a matrix was made of, if it is a draw that nobody has written to since."""
+    order, version = getattr(matrix, "drawn_order_", (None, None))
+    return order if order is not None and version == matrix._version and not matrix.requires_grad else None
 
 
 def log_prob_of_matrix(matrix: Tensor, logits: Tensor) -> Tensor:
     """The product formula at Π·logits: linear in Π, so that its gradient stays finite however extreme the scores."""
+    order = drawn_order(matrix)
+    if order is not None:
+        logits, order = torch.broadcast_tensors(logits, order)
+        return log_prob_of_sorted(logits.gather(-1, order))
     dtype = torch.promote_types(matrix.dtype, logits.dtype)
     return log_prob_of_sorted((matrix.to(dtype) @ logits.to(dtype).unsqueeze(-1)).squeeze(-1))

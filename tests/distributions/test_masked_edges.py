@@ -138,3 +138,16 @@ def test_orders_and_graphs_nest():
     assert edges.shape == (3, 5, D, D)
     assert torch.equal((edges != 0)[:, :1].expand(3, 5, D, D), edges != 0)  # one order for the five graphs of a row
     assert len(edges[0].flatten(1).unique(dim=0)) == 5
+
+
+def test_a_drawn_matrix_that_was_written_to_is_read_again():
+    matrix = RelaxedPlackettLuce(0.5, torch.zeros(D)).sample()
+    base = dist.Normal(torch.zeros(D, D), 1.0)
+    before = MaskedEdges(base, matrix).edge_mask.clone()
+    log_prob = RelaxedPlackettLuce(0.5, torch.arange(4.0)).log_prob(matrix)
+    assert torch.equal(before, precedence_mask(matrix.clone()))
+    torch.testing.assert_close(log_prob, RelaxedPlackettLuce(0.5, torch.arange(4.0)).log_prob(matrix.clone()))
+    matrix.copy_(matrix.flip(-2))
+    assert torch.equal(MaskedEdges(base, matrix).edge_mask, before.mT)
+    reverse = RelaxedPlackettLuce(0.5, torch.arange(4.0)).log_prob(matrix)
+    torch.testing.assert_close(reverse, RelaxedPlackettLuce(0.5, torch.arange(4.0)).log_prob(matrix.clone()))
