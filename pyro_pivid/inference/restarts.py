@@ -42,7 +42,7 @@ class Restarts:
         spread = max(self.elbos) - min(self.elbos)
         told = f"{len(self.fits)} restarts ended at ELBOs that differ by {spread:.1f} nats."
         if spread < 1:
-            return f"{told} They agree, which does not rule out a local optimum common to all: compare with exact inference."
+            return f"{told} They agree, which does not rule out a local optimum common to all."
         return f"{told} Look at more restarts, and use exact or collapsed inference where they apply."
 
 
