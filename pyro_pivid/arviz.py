@@ -11,12 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyro_pivid.collapsed import ExactPosterior
-from pyro_pivid.collapsed.evidence import OrderEvidence
-from pyro_pivid.collapsed.order_model import orders_at_once
-from pyro_pivid.distributions import PlackettLuce
 from pyro_pivid.ops.permutation import order_to_rank
-from pyro_pivid.posterior.variational import VariationalSource
 from pyro_pivid.table import TableLike, read_table
 
 if TYPE_CHECKING:
@@ -45,8 +40,11 @@ def to_arviz(
     * ``posterior``: ``edges`` (weights, dims ``parent``, ``child``), ``presence`` (1 where there is a link), ``order``
       (dim ``node``: the position of each node, 0 is the first cause), and further latent variables of the draws.
     * ``sample_stats``, where they are known: ``log_q``, the log probability of the drawn order under the law that it
-      was drawn from; ``log_p``, the exact log p(X, order) with the edges integrated out; ``log_evidence``, the exact
-      log p(X | order).
+      was drawn from (exact and relaxed inference); ``log_p``, the exact log p(X, order) with the edges integrated out
+      (of collapsed inference up to a constant where knowledge restricts the orders), and ``log_evidence``, the exact
+      log p(X | order) (exact and collapsed inference); ``log_guide``, the log probability of the order under the guide
+      whose importance weights ``posterior.diagnose()`` is about (collapsed inference: its orders come from Markov
+      chains, not from this guide, so that they have no ``log_q``).
     * ``observed_data``, ``posterior_predictive`` and ``log_likelihood`` on request, each with the variable ``data``.
 
     >>> from pyro_pivid.datasets import simulate
@@ -59,23 +57,27 @@ def to_arviz(
     >>> az.summary(result, var_names=["order"], kind="stats").loc["order[wet]", "mean"].item() < 1
     True
 
-    **What not to read.** The draws of one posterior are independent, they are no Markov chain. ``r_hat``, ``ess_bulk``,
-    ``ess_tail``, ``mcse`` and trace, autocorrelation and rank plots say nothing about them: r_hat is 1 and the
-    effective number of draws is their number however wrong the fit is. So call ``az.summary(..., kind="stats")``.
-    Several posteriors, for example of restarts, are the chains of one result; then ``r_hat`` does mean something: well
-    above 1 where the fits disagree. ``edges`` are weights with a lump at exactly 0; look at ``presence`` first.
+    **Chains** are restarts. Those of collapsed inference all belong to its answer, so one posterior has as many chains
+    as ``posterior.restarts()``. Relaxed inference keeps the best restart; the others are no part of its answer, and it
+    has one chain, as has exact inference. To compare relaxed fits pass a list of them, one chain each.
+
+    **What not to read.** The draws of one chain are independent, they are no Markov chain. ``ess_bulk``, ``ess_tail``,
+    ``mcse`` and trace, autocorrelation and rank plots say nothing about them: the effective number of draws is their
+    number however wrong the fit is, and with one chain ``r_hat`` is 1. So call ``az.summary(..., kind="stats")``. With
+    several chains ``r_hat`` does mean something: well above 1 where the restarts disagree. ``edges`` are weights with a
+    lump at exactly 0; look at ``presence`` first.
 
     Where both are known, ``az.psislw`` on ``log_p - log_q``, chains and draws stacked into ``__sample__``, gives
     importance weights and the Pareto k of the orders. Exact draws have equal weights and need none.
 
-    :param posterior: a posterior, or several over the same nodes: one chain each, chain k drawn with ``seed + k``.
-    :param num_samples: draws of each.
-    :param seed: of the draws, so that they equal ``posterior.sample(num_samples, seed=seed)``.
+    :param posterior: a posterior, or several over the same nodes, one chain each.
+    :param num_samples: draws of each chain.
+    :param seed: of the draws: chain k has ``posterior.restarts()[k].sample(num_samples, seed=seed + k)``.
     :param observed_data: the table that was fitted.
     :param posterior_predictive: draw as many new rows for each draw as the table has.
     :param log_likelihood: add the log density of each row of the table under each draw.
     """
-    posteriors = list(posterior) if isinstance(posterior, Sequence) else [posterior]
+    posteriors = list(posterior) if isinstance(posterior, Sequence) else posterior.restarts()
     names = _common_names(posteriors)
     seeded = [(each, seed + chain) for chain, each in enumerate(posteriors)]
     chains = [each.sample(num_samples, seed=its_seed) for each, its_seed in seeded]
@@ -128,7 +130,7 @@ def _attributes(posteriors: Sequence[Posterior], seed: int) -> dict[str, Any]:
         "inference_library": "pyro_pivid",
         "inference_library_version": version("pyro-pivid"),
         "inference": ", ".join(str(each.info.get("inference", "unknown")) for each in posteriors),
-        "draws": "independent, so r_hat and effective sample sizes within one posterior mean nothing",
+        "draws": "independent within a chain, so effective sample sizes, and r_hat of one chain, mean nothing",
         "seed": seed,
     }
 
@@ -145,25 +147,9 @@ def _variables(draws: Draws) -> dict[str, Array]:
 
 def _sample_stats(source: Any, orders: Tensor) -> dict[str, Array]:
     """Log densities of the drawn orders, as far as the source of the draws can tell."""
-    with torch.no_grad():
-        known = {name: getattr(source, name)(orders) for name in ("log_q", "log_p") if hasattr(source, name)}
-        exact = getattr(source, "posterior", None)
-        if isinstance(exact, ExactPosterior):
-            log_q = exact.log_prob(orders)
-            known = {"log_q": log_q, "log_p": log_q + exact.log_evidence}
-        elif isinstance(source, VariationalSource):
-            known.setdefault("log_q", PlackettLuce(source.scores).log_prob(orders))
-        evidence = getattr(exact if exact is not None else source, "evidence", None)
-        if isinstance(evidence, OrderEvidence):
-            known["log_evidence"] = _log_evidence(evidence, orders)
+    known: dict[str, Tensor] = source.log_densities(orders) if hasattr(source, "log_densities") else {}
+    known |= {name: getattr(source, name)(orders) for name in ("log_q", "log_p") if hasattr(source, name)}
     return {name: _array(values) for name, values in known.items()}
-
-
-def _log_evidence(evidence: OrderEvidence, orders: Tensor) -> Tensor:
-    """Exact log p(X | order); each distinct order is looked at once, a few at a time."""
-    distinct, inverse = orders.unique(dim=0, return_inverse=True)
-    parts = [evidence.log_evidence(some) for some in distinct.split(orders_at_once(orders.shape[-1]))]
-    return torch.cat(parts)[inverse]
 
 
 def _common_names(posteriors: Sequence[Posterior]) -> list[str]:

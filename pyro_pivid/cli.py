@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("pivid: interrupted", file=sys.stderr)
         return 130
-    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+    except (ValueError, TypeError, OSError, ImportError, MemoryError, ArithmeticError) as error:
         print(f"pivid: error: {_one_line(error)}", file=sys.stderr)
         return 1
     return 0
@@ -97,7 +97,9 @@ def _add_simulate(commands: Any) -> None:
     parser = _command(commands, "simulate", "draw a random graph and data from it", example)
     parser.add_argument("--graph", choices=("er", "sf"), default="er", help="Erdős-Rényi or scale-free (default er)")
     parser.add_argument("--nodes", type=_positive, default=16, metavar="D", help="number of columns (default 16)")
-    parser.add_argument("--edges", type=_count, default=16, metavar="E", help="number of links (default 16)")
+    parser.add_argument(
+        "--edges", type=_count, default=16, metavar="E", help="number of links, on average for er (default 16)"
+    )
     parser.add_argument("--rows", type=_positive, default=1000, metavar="N", help="number of rows (default 1000)")
     parser.add_argument("--kind", choices=("linear", "mlp", "gp"), default="linear", help="of mechanism")
     parser.add_argument("--weights", choices=("one", "uniform"), default="uniform", help="of linear links")

@@ -17,6 +17,7 @@ from pyro_pivid.estimator import PIVID
 from pyro_pivid.posterior import Posterior
 
 EDGE_TABLE_FILE = "edges.csv"
+PROBABILITY, WEIGHT = "{:.3f}", "{:.3g}"
 _HEADINGS = {
     "probability": "P(link)",
     "adjacent": "P(adjacent)",
@@ -54,6 +55,8 @@ def simulate(options: Namespace) -> None:
 def fit(options: Namespace) -> None:
     """Learn, save and print."""
     out = Path(options.out)
+    if out.exists() and not out.is_dir():
+        raise NotADirectoryError(f"Expected a folder for --out, but {out} is a file. Choose another name.")
     if (out / "config.json").exists() and not options.overwrite:  # before the work, not after it
         raise FileExistsError(f"{out} holds a posterior already. Pass --overwrite, or choose another folder.")
     learner = PIVID(
@@ -99,6 +102,9 @@ def plot(options: Namespace) -> None:
             raise ValueError(f"The picture {kind!r} {lacking[kind]}.")
     out = Path(options.run) / "figures" if options.out is None else Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
+    if not options.kind:
+        for kind, reason in lacking.items():
+            _say(f"no picture {kind!r}, which {reason}")
     written = []
     for kind in options.kind or [kind for kind in PICTURES if kind not in lacking]:
         figure = PICTURES[kind](posterior, **arguments.get(kind, {}))
@@ -121,6 +127,10 @@ def read_truth(path: str, names: list[str]) -> pd.DataFrame:
     :param path: the file.
     :param names: of the nodes.
     """
+    if not Path(path).is_file():
+        raise FileNotFoundError(
+            f"Expected a CSV file of the true links, but there is none at {path!r}. Check the path."
+        )
     try:
         truth = pd.read_csv(path, index_col=0)
         truth.index = truth.index.astype(str)
@@ -160,13 +170,33 @@ def _print_posterior(posterior: Posterior, table: pd.DataFrame, options: Namespa
         print(json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False))
         return
     print(f"{posterior.info.get('inference', 'unknown')} inference over {len(posterior.names)} nodes\n")
+    at_least = f"a probability of {options.min_prob:g} or more"
     if len(shown):
-        print(shown.rename(columns=_HEADINGS).to_string(index=False, float_format="{:.3g}".format, na_rep=""))
+        print(_in_columns(shown))
+        if len(links) > len(shown):
+            print(f"… and {len(links) - len(shown)} more links with {at_least}: raise --top")
+        print(_legend(shown, posterior.kind))
     else:
-        print(f"no link has a probability of {options.min_prob:g} or more")
-    if len(links) > len(shown):
-        print(f"… and {len(links) - len(shown)} more links of at least that probability: raise --top")
+        print(f"no link has {at_least}")
     print(f"\n{posterior.diagnose()}")
+
+
+def _in_columns(table: pd.DataFrame) -> str:
+    formats = {title: (PROBABILITY if title in _HEADINGS and title != "mean" else WEIGHT).format for title in table}
+    for title in ("parent", "child"):
+        del formats[title]
+    named = {_HEADINGS.get(str(title), str(title)): how for title, how in formats.items()}
+    return str(table.rename(columns=_HEADINGS).to_string(index=False, formatters=named, na_rep=""))
+
+
+def _legend(table: pd.DataFrame, kind: str) -> str:
+    """What the columns are."""
+    low, high = table.columns[-2:]
+    what = "weight" if kind == "linear" else "size of the influence (not linear)"
+    return (
+        "\nadjacent: linked either way; before: earlier in the causal order; ancestor: a directed path leads there\n"
+        f"weight: mean {what} where the link is there, {low} and {high} its interval"
+    )
 
 
 def _plain(value: Any) -> Any:

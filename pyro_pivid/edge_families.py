@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 from abc import ABC, abstractmethod
@@ -18,6 +19,7 @@ from pyro_pivid.distributions import SpikeSlab, StraightThroughBernoulli
 
 INITIAL_SCALE = 0.1
 GATE_TEMPERATURE = 0.5
+CERTAIN_LOGIT = 1000.0  # of a link that is required: a probability of 1 in every floating type, without infinities
 OPEN_LOGIT = 4.0  # gates start open: a link that starts shut never shows what it is worth
 
 
@@ -41,6 +43,25 @@ class EdgeFamily(ABC):
 
     def for_rows(self, num_rows: int) -> EdgeFamily:
         """The family for a data set of so many rows; most do not depend on their number."""
+        return self
+
+    def with_link_probs(self, link_probs: Tensor) -> EdgeFamily:
+        """The family under what is known of single links, ``(D, D)``: 0 forbids, 1 requires, NaN leaves as it is.
+
+        Forbidden links are cut out by :class:`~pyro_pivid.distributions.MaskedEdges`, so that a family without
+        probabilities of links has nothing to do but to refuse those strictly between 0 and 1.
+
+        >>> NormalEdges().with_link_probs(torch.tensor([[0.0, 0.3], [0.0, 0.0]]))
+        Traceback (most recent call last):
+            ...
+        ValueError: Expected an edge prior with probabilities of links for soft beliefs (link probabilities strictly...
+        """
+        if bool(((link_probs > 0) & (link_probs < 1)).any()):
+            raise ValueError(
+                "Expected an edge prior with probabilities of links for soft beliefs (link probabilities strictly "
+                f'between 0 and 1), but got {type(self).__name__}. Use edge_prior="spike-slab" or "bernoulli", or '
+                "forbid and require links only."
+            )
         return self
 
 
@@ -71,7 +92,34 @@ class LaplaceEdges(NormalEdges):
         return dist.Laplace(_square(data, 0.0), _square(data, self.prior_scale))
 
 
-class SpikeSlabEdges(EdgeFamily):
+class _Gated(EdgeFamily):
+    """What families with a gate for each link share: its log-odds a priori and its logit in the guide."""
+
+    link_probs: Tensor | None = None
+
+    def with_link_probs(self, link_probs: Tensor) -> EdgeFamily:
+        new = copy.copy(self)
+        new.link_probs = link_probs
+        return new
+
+    def _log_odds(self, data: Tensor, cost: float = 0.0) -> Tensor:
+        """Prior log-odds ``(D, D)`` of the links, minus what a link has to pay for."""
+        default = _square(data, sparse_log_odds(data.shape[-1]) - cost)
+        if self.link_probs is None:
+            return default
+        probs = self.link_probs.to(data)
+        soft = (probs > 0) & (probs < 1)
+        log_odds = torch.where(soft, torch.where(soft, probs, 0.5).logit() - cost, default)
+        return torch.where(probs == 1, CERTAIN_LOGIT, log_odds)
+
+    def _gate_logits(self, data: Tensor) -> Tensor:
+        logits = pyro.param("guide.edge_logits", lambda: _square(data, OPEN_LOGIT))
+        if self.link_probs is None:
+            return logits
+        return torch.where(self.link_probs.to(data) == 1, CERTAIN_LOGIT, logits)
+
+
+class SpikeSlabEdges(_Gated):
     """Links that are absent or have a normal weight (``edge_prior="spike-slab"``).
 
     A priori an allowed link is present with probability 2/(D - 1), so that a graph has about as many links as nodes.
@@ -86,16 +134,16 @@ class SpikeSlabEdges(EdgeFamily):
         self.prior_scale = _positive("prior_scale", prior_scale)
 
     def prior(self, data: Tensor) -> Distribution:
-        logits = _square(data, sparse_log_odds(data.shape[-1]))
-        return SpikeSlab(logits, _square(data, 0.0), _square(data, self.prior_scale), temperature=GATE_TEMPERATURE)
+        return SpikeSlab(
+            self._log_odds(data), _square(data, 0.0), _square(data, self.prior_scale), temperature=GATE_TEMPERATURE
+        )
 
     def posterior(self, data: Tensor) -> Distribution:
-        logits = pyro.param("guide.edge_logits", lambda: _square(data, OPEN_LOGIT))
         normal = super().posterior(data)
-        return SpikeSlab(logits, normal.mean, normal.stddev, temperature=GATE_TEMPERATURE)
+        return SpikeSlab(self._gate_logits(data), normal.mean, normal.stddev, temperature=GATE_TEMPERATURE)
 
 
-class GateEdges(EdgeFamily):
+class GateEdges(_Gated):
     """Gates, open or shut; the weight or the network behind an open gate is the SEM's (``edge_prior="bernoulli"``).
 
     Weights that are fitted as point estimates bring no Occam factor of their own, so the prior log-odds of a link pay
@@ -113,15 +161,16 @@ class GateEdges(EdgeFamily):
         self.num_rows = num_rows
 
     def for_rows(self, num_rows: int) -> EdgeFamily:
-        return GateEdges(self.weights_per_link, num_rows=num_rows)
+        new = copy.copy(self)
+        new.num_rows = num_rows
+        return new
 
     def prior(self, data: Tensor) -> Distribution:
         occam = 0.5 * self.weights_per_link * math.log(max(self.num_rows or len(data), 2))
-        return StraightThroughBernoulli(GATE_TEMPERATURE, _square(data, sparse_log_odds(data.shape[-1]) - occam))
+        return StraightThroughBernoulli(GATE_TEMPERATURE, self._log_odds(data, occam))
 
     def posterior(self, data: Tensor) -> Distribution:
-        logits = pyro.param("guide.edge_logits", lambda: _square(data, OPEN_LOGIT))
-        return StraightThroughBernoulli(GATE_TEMPERATURE, logits)
+        return StraightThroughBernoulli(GATE_TEMPERATURE, self._gate_logits(data))
 
 
 class UserEdges(EdgeFamily):

@@ -10,22 +10,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_pivid.collapsed import DenseEvidence, ExactPosterior, ParentSetEvidence
-from pyro_pivid.collapsed.sources import ExactSource
-from pyro_pivid.collapsed.variational import CollapsedSettings, fit_collapsed
+from pyro_pivid.collapsed.from_problem import EvidenceChoice
+from pyro_pivid.collapsed.variational import CollapsedSettings
 from pyro_pivid.edge_families import make_edge_family
+from pyro_pivid.imputation import ImputationSettings
 from pyro_pivid.inference import FitSettings
 from pyro_pivid.inference.schedules import Schedule
-from pyro_pivid.model import DAGModel
-from pyro_pivid.order_prior import make_order_law
 from pyro_pivid.plan import INFERENCES, SEM_NAMES, Pieces
 from pyro_pivid.posterior import Posterior
 from pyro_pivid.posterior.fitted import fitted_posterior
-from pyro_pivid.posterior.splines import SplineBasis
-from pyro_pivid.relaxed import RelaxedSettings, fit_relaxed
+from pyro_pivid.problem import MISSING, Problem, read_problem
+from pyro_pivid.relaxed import RelaxedSettings
+from pyro_pivid.routes import Integrated, Route, relaxed_route
 from pyro_pivid.sem import SEM, LinearSEM, NeuralSEM
 from pyro_pivid.sem.noise import check_noise
-from pyro_pivid.table import Table, TableLike, read_table, standardize
+from pyro_pivid.table import TableLike
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +62,10 @@ class PIVID:
     :param noise_family: ``"normal"``, ``"laplace"`` or ``"student-t"``; of a named ``sem``.
     :param standardize: divide columns by their standard deviation; by default only where the noise is per node.
     :param order_prior: scores of the columns (larger is earlier), a ``PlackettLuce``, or a Pyro function.
+    :param knowledge: what is certain or believed of the graph: a :class:`~pyro_pivid.Knowledge`, or its matrix.
+    :param missing: ``"error"``, or ``"impute"`` for linear exact and collapsed inference: missing entries are drawn
+        many times over and the posteriors mixed.
+    :param num_imputations: how often missing entries are drawn.
     :param order_gradient: ``"score"`` (leave-one-out baseline) or ``"pathwise"`` (straight-through SoftSort).
     :param num_orders: orders drawn in each step; 64 by default, 32 for networks.
     :param num_graphs: graphs drawn for each order, where the likelihood is sampled.
@@ -90,6 +93,9 @@ class PIVID:
         noise_family: str = "normal",
         standardize: bool | None = None,
         order_prior: Any = None,
+        knowledge: Any = None,
+        missing: str = "error",
+        num_imputations: int = 10,
         order_gradient: str = "score",
         num_orders: int | None = None,
         num_graphs: int = 1,
@@ -108,6 +114,8 @@ class PIVID:
             raise ValueError(f"Expected `sem` to be one of {SEM_NAMES}, a SEM or a Pyro function, but got {sem!r}.")
         if inference not in INFERENCES:
             raise ValueError(f"Expected `inference` to be one of {INFERENCES}, but got {inference!r}.")
+        if missing not in MISSING:
+            raise ValueError(f"Expected `missing` to be one of {MISSING}, but got {missing!r}.")
         for name, value in {"num_orders": num_orders, "num_graphs": num_graphs, "restarts": restarts}.items():
             if value is not None and not (isinstance(value, int) and value > 0):
                 raise ValueError(f"Expected `{name}` to be a positive whole number, but got {value!r}.")
@@ -127,6 +135,9 @@ class PIVID:
         speaks_of_units = self.noise != "per-node" or not isinstance(sem, str | SEM)
         self.standardize = not speaks_of_units if standardize is None else standardize
         self.order_prior = order_prior
+        self.knowledge = knowledge
+        self.missing = missing
+        self.imputation = ImputationSettings(num_imputations=num_imputations)
         self.num_orders = num_orders or (32 if isinstance(self.sem, NeuralSEM) else 64)
         self.num_graphs = num_graphs
         self.batch_size = batch_size
@@ -149,6 +160,7 @@ class PIVID:
         self,
         data: TableLike,
         *,
+        interventions: Any = None,
         num_steps: int | None = None,
         learning_rate: float = 0.02,
         order_learning_rate: float | None = None,
@@ -163,6 +175,8 @@ class PIVID:
         """Learn the posterior over DAGs.
 
         :param data: DataFrame, array, tensor, or the path of a CSV or Parquet file; one column a node.
+        :param interventions: nodes that were set from outside: a boolean matrix like the data, one target (or several)
+            for each row, or the name of the column that holds them. Their own mechanism does not count in that row.
         :param num_steps: steps of SVI; by default 1000 for relaxed, and that of ``CollapsedSettings`` for collapsed
             inference. Exact inference takes none.
         :param learning_rate: of the edges and the SEM, in relaxed inference.
@@ -177,18 +191,31 @@ class PIVID:
         :param temperature: of SoftSort, where the gradient is pathwise: a number, a pair (start, end), or a function of
             the share of steps done.
         """
-        if dtype is None and not isinstance(data, Tensor):
-            # Networks gain nothing from float64, and run at half the speed.
-            dtype = torch.float32 if isinstance(self.sem, NeuralSEM) else torch.float64
         if num_steps is not None and not (isinstance(num_steps, int) and num_steps > 0):
             raise ValueError(f"Expected `num_steps` to be a positive whole number, but got {num_steps!r}.")
-        table = read_table(data, min_rows=3, dtype=torch.float64, device=device)
-        dtype = dtype or (data.dtype if isinstance(data, Tensor) and data.is_floating_point() else torch.float64)
+        problem = read_problem(
+            data,
+            interventions=interventions,
+            knowledge=self.knowledge,
+            missing=self.missing,
+            min_rows=3,
+            device=device,
+        )
+        table = problem.table
         chosen = self.pieces.choose(self.inference, num_nodes=table.num_nodes)
         logger.info("%s inference on %d rows of %d nodes", chosen, table.num_rows, table.num_nodes)
-        if chosen == "exact":
-            return self._fit_exact(table)
-        if chosen == "collapsed":
+        if chosen == "relaxed":
+            fit_settings = FitSettings(
+                num_steps=1000 if num_steps is None else num_steps,
+                learning_rate=learning_rate,
+                order_learning_rate=order_learning_rate or (0.02 if self.relaxed.order_gradient == "pathwise" else 0.1),
+                checkpoint=checkpoint,
+                checkpoint_every=checkpoint_every,
+                progress_bar=progress_bar,
+                temperature=temperature,
+            )
+            route = self._relaxed(problem, fit_settings, seed, dtype or self._dtype_for(data))
+        else:
             settings = CollapsedSettings(
                 num_steps=CollapsedSettings.num_steps if num_steps is None else num_steps,
                 num_particles=self.num_orders,
@@ -198,86 +225,47 @@ class PIVID:
                 progress_bar=progress_bar,
                 checkpoint=checkpoint,
             )
-            return self._fit_collapsed(table, settings, seed)
-        fit_settings = FitSettings(
-            num_steps=1000 if num_steps is None else num_steps,
-            learning_rate=learning_rate,
-            order_learning_rate=order_learning_rate or (0.02 if self.relaxed.order_gradient == "pathwise" else 0.1),
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            progress_bar=progress_bar,
-            temperature=temperature,
+            route = self._integrated(exact=chosen == "exact", settings=settings).run(problem, seed)
+        return fitted_posterior(
+            route.source, problem, scales=route.scales, info=route.info, settings={**vars(self), "sem": self.pieces.sem}
         )
-        return self._fit_relaxed(table, fit_settings, seed, dtype)
 
-    def _fit_exact(self, table: Table) -> Posterior:
-        evidence, scales = self._evidence(table)
-        prior = None if self.order_prior is None else make_order_law(self.order_prior, table.values).logits
-        exact = ExactPosterior(evidence, order_prior=prior)
-        words = "The result is exact: all orders and parent sets were summed over."
-        info = {"inference": "exact", "log_evidence": exact.log_evidence.item(), "diagnosis": words}
-        source = ExactSource(exact, link_threshold=self.link_threshold, basis=self._basis(table))
-        return self._posterior(source, table, scales, info)
-
-    def _fit_collapsed(self, table: Table, settings: CollapsedSettings, seed: int) -> Posterior:
-        evidence, scales = self._evidence(table)
-        done = fit_collapsed(evidence, order_prior=self.order_prior, settings=settings, seed=seed)
-        info: dict[str, Any] = {"inference": "collapsed", "diagnosis": done.diagnosis, "seed": seed}
-        info |= {"losses": done.losses[0], "restart_losses": done.losses}
-        done.source.basis = self._basis(table)
-        return self._posterior(done.source, table, scales, info)
-
-    def _evidence(self, table: Table) -> tuple[DenseEvidence | ParentSetEvidence, Tensor | None]:
-        """The evidence of orders, and what its weights must be divided by to be in the units of the data."""
+    def _integrated(self, *, exact: bool, settings: CollapsedSettings) -> Integrated:
+        """Inference with the edges integrated out."""
+        num_features = SPLINE_FEATURES if self.pieces.sem == "spline" else None
         noise: Any = self.noise
-        if self.edge_prior == "normal":
-            values, scales = self._centred(table)
-            return DenseEvidence.from_data(values, noise=noise, edge_scale=self.prior_scale), scales
-        options = {"noise": noise, "standardize": self.standardize}
-        if self.pieces.sem == "spline":
-            options |= {"features": "spline", "num_features": SPLINE_FEATURES}
-        return ParentSetEvidence.from_data(table.values, **options), None
-
-    def _fit_relaxed(self, table: Table, fit_settings: FitSettings, seed: int, dtype: torch.dtype) -> Posterior:
-        values, scales = self._centred(table)
-        values = values.to(dtype)  # after centring: a column far from zero has no digits to lose
-        seeds = [seed + k for k in range(self.restarts or 1)]
-        done = fit_relaxed(
-            self._model(), values, settings=self.relaxed, fit_settings=fit_settings, seeds=seeds, num_jobs=self.num_jobs
+        return Integrated(
+            EvidenceChoice(self.edge_prior, noise, num_features, self.prior_scale),
+            exact=exact,
+            standardize=self.standardize,
+            order_prior=self.order_prior,
+            settings=settings,
+            imputation=self.imputation,
         )
-        best = done.restarts.best
-        info = {
-            "inference": "relaxed",
-            "diagnosis": done.restarts.in_words(),
-            "elbos": done.restarts.elbos,
-            "seeds": seeds,
-            "losses": best.losses,
-            "params": best.params,
-        }
-        return self._posterior(done.source, table, scales, info)
 
-    def _posterior(self, source: Any, table: Table, scales: Tensor | None, info: dict[str, Any]) -> Posterior:
-        settings = {**vars(self), "sem": self.pieces.sem}
-        return fitted_posterior(source, table, scales=scales, info=info, settings=settings)
-
-    def _basis(self, table: Table) -> SplineBasis | None:
-        """What makes spline features of new rows, where the model has them."""
-        return SplineBasis.of(table.values, SPLINE_FEATURES) if self.pieces.sem == "spline" else None
-
-    def _centred(self, table: Table) -> tuple[Tensor, Tensor | None]:
-        """Columns without their means, and divided by their scales if asked for."""
-        standardized, _, scales = standardize(table.values)
-        return (standardized, scales) if self.standardize else (standardized * scales, None)
-
-    def _model(self) -> DAGModel:
-        return DAGModel(
-            self.sem,
-            self.edge_family,
+    def _relaxed(self, problem: Problem, fit_settings: FitSettings, seed: int, dtype: torch.dtype) -> Route:
+        return relaxed_route(
+            problem,
+            sem=self.sem,
+            edge_family=self.edge_family,
             order_prior=self.order_prior,
             num_graphs=self.num_graphs,
             batch_size=self.batch_size,
-            link_threshold=self.link_threshold if self.quantize else None,
+            quantize_at=self.link_threshold if self.quantize else None,
+            standardize=self.standardize,
+            settings=self.relaxed,
+            fit_settings=fit_settings,
+            seeds=[seed + k for k in range(self.restarts or 1)],
+            num_jobs=self.num_jobs,
+            dtype=dtype,
         )
+
+    def _dtype_for(self, data: Any) -> torch.dtype:
+        """That of a floating tensor; otherwise float64, but for networks."""
+        if isinstance(data, Tensor):
+            return data.dtype if data.is_floating_point() else torch.float64
+        # Networks gain nothing from float64, and run at half the speed.
+        return torch.float32 if isinstance(self.sem, NeuralSEM) else torch.float64
 
 
 def _default_edge_prior(sem: Any) -> str:

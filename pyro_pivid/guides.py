@@ -48,13 +48,14 @@ class DAGGuide:
         values = self._extra_sites(data)
         values["order"] = order = pyro.sample("order", self.order_law(data))
         with self.model.graphs():
-            values["edges"] = pyro.sample("edges", MaskedEdges(self.model.edge_family.posterior(data), order))
+            links = MaskedEdges(self.model.edge_family.posterior(data), order, forbidden=self.model.forbidden(data))
+            values["edges"] = pyro.sample("edges", links)
         return values
 
     def order_law(self, data: Tensor) -> RelaxedPlackettLuce:
         """The approximate posterior of the order."""
         scores = pyro.param("guide.order_scores", lambda: data.new_zeros(data.shape[-1]))
-        law = RelaxedPlackettLuce(self.temperature, scores)
+        law = RelaxedPlackettLuce(self.temperature, scores, before=self.model.before(data))
         return law.has_rsample_(self.order_gradient == "pathwise")
 
     def _extra_sites(self, data: Tensor) -> dict[str, Any]:

@@ -2,39 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from pyro_pivid.distributions import PlackettLuce
+from pyro_pivid.distributions import PlackettLuce, RestrictedOrders
 from pyro_pivid.edge_families import call_with_nodes
 
 
-def make_order_law(prior: Any, like: Tensor) -> PlackettLuce:
-    """The Plackett-Luce prior that ``None``, scores, a law or a Pyro function stands for.
+@overload
+def make_order_law(prior: Any, like: Tensor, before: None = None) -> PlackettLuce: ...
+
+
+@overload
+def make_order_law(prior: Any, like: Tensor, before: Any) -> PlackettLuce | RestrictedOrders: ...
+
+
+def make_order_law(prior: Any, like: Tensor, before: Any = None) -> PlackettLuce | RestrictedOrders:
+    """The prior over orders that ``None``, scores, a law or a Pyro function stands for.
 
     >>> make_order_law(None, torch.zeros(3)).logits
     tensor([0., 0., 0.])
     >>> make_order_law(lambda num_nodes: -torch.arange(float(num_nodes)), torch.zeros(3)).mode
     tensor([0, 1, 2])
+    >>> make_order_law(None, torch.zeros(2), before=[[0, 1], [0, 0]]).sample()
+    tensor([0, 1])
 
     :param prior: ``None`` (uniform), scores ``(D,)``, a :class:`~pyro_pivid.distributions.PlackettLuce`, or a Pyro
         function that returns scores or such a law and may sample latent sites. It is called with the number of nodes,
         or with nothing if it takes no argument.
     :param like: a tensor whose last dimension has one entry for each node: gives dtype and device of a uniform law.
+    :param before: what must come before what, ``(D, D)``: the law is then restricted to such orders and unnormalised,
+        a :class:`~pyro_pivid.distributions.RestrictedOrders`. The scores of a function may be latent, and the missing
+        constant depends on them: its law is normalised, which goes up to 12 nodes.
     """
+    law = _plain_law(prior, like)
+    if before is None:
+        return law
+    return RestrictedOrders(law, before, normalize=_is_function(prior))
+
+
+def _is_function(prior: Any) -> bool:
+    return callable(prior) and not isinstance(prior, Tensor | Distribution)
+
+
+def _plain_law(prior: Any, like: Tensor) -> PlackettLuce:
     num_nodes = like.shape[-1]
     if prior is None:
         return PlackettLuce(like.new_zeros(num_nodes))
-    if callable(prior) and not isinstance(prior, Tensor | Distribution):
+    if _is_function(prior):
         prior = call_with_nodes(prior, num_nodes)
     if not isinstance(prior, Distribution):
         prior = PlackettLuce(_scores(prior, like))
     law = prior
     if isinstance(law, PlackettLuce) and (law.logits.dtype, law.logits.device) != (like.dtype, like.device):
-        law = PlackettLuce(law.logits.to(like))
+        law = PlackettLuce(law.logits.to(like), law.precedence)
     if not isinstance(law, PlackettLuce) or law.num_nodes != num_nodes:
         came = f"{law.num_nodes} nodes" if isinstance(law, PlackettLuce) else type(law).__name__
         raise ValueError(

@@ -113,8 +113,14 @@ def fit_relaxed(
     :param num_jobs: processes for the restarts.
     """
     model = model.for_rows(len(data))
-    train, held_out = split_rows(data, settings.validation_fraction, seeds[0])  # the same rows for every restart
-    job = partial(_fit_one, model, train, held_out, settings, fit_settings, len(seeds) > 1)
+    mask = model.interventions
+    rows, other_rows = split_rows(len(data), settings.validation_fraction, seeds[0])  # the same for every restart
+    train = data[rows] if len(rows) < len(data) else data
+    train_model = model if mask is None else model.with_interventions(mask[rows])
+    held_out = None
+    if len(other_rows):
+        held_out = model if mask is None else model.with_interventions(mask[other_rows]), data[other_rows]
+    job = partial(_fit_one, train_model, train, held_out, settings, fit_settings, len(seeds) > 1)
     restarts = run_restarts(job, seeds, num_jobs=num_jobs)
     return RelaxedFit(_read_out(model, data, restarts.best.params, settings.link_threshold), restarts)
 
@@ -138,7 +144,7 @@ def make_loss(settings: RelaxedSettings) -> Any:
 def _fit_one(
     model: DAGModel,
     train: Tensor,
-    held_out: Tensor | None,
+    held_out: tuple[DAGModel, Tensor] | None,
     settings: RelaxedSettings,
     fit_settings: FitSettings,
     one_of_many: bool,
@@ -153,12 +159,14 @@ def _fit_one(
 
         def measure() -> float:
             with torch.random.fork_rng(), torch.no_grad():
-                source = VariationalSource(*_laws(model, train), link_threshold=settings.link_threshold)
+                laws, known = _laws(model, train), model.knowledge
+                source = VariationalSource(*laws, link_threshold=settings.link_threshold, knowledge=known)
                 return float(metric(source.draw(NUM_METRIC_DRAWS)[1]))
 
         stopping = EarlyStopping(measure, patience=settings.patience)
     elif held_out is not None:
-        score = partial(held_out_loss, model, guide, train, held_out, make_loss(settings))
+        other_model, rows = held_out
+        score = partial(held_out_loss, other_model, guide, rows, make_loss(settings), num_rows=len(train))
         stopping = EarlyStopping(score, patience=settings.patience)
     done = fit(model, guide, train, loss=make_loss(settings), settings=fit_settings, seed=seed, early_stopping=stopping)
     return done, _final_elbo(model, guide, train, settings, done.params)
@@ -210,7 +218,14 @@ def _read_out(model: DAGModel, data: Tensor, params: dict[str, Tensor], link_thr
     weight = params.get("sem.weight")
     kind = None if sem is not None else "unknown"  # a Pyro function of the user's own
     return VariationalSource(
-        scores, links, link_threshold=link_threshold, weight=weight, sem=sem, parameters=learned, kind=kind
+        scores,
+        links,
+        link_threshold=link_threshold,
+        weight=weight,
+        sem=sem,
+        parameters=learned,
+        kind=kind,
+        knowledge=model.knowledge,
     )
 
 

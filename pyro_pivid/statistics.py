@@ -72,24 +72,45 @@ class SufficientStatistics:
         :param chunks: tables of shape ``(n, D)``, together the N rows.
         :param intercept: whether every node has a mean of its own.
         """
-        total, num_rows = None, 0
-        for chunk in _checked(chunks):
-            means = chunk.mean(0)
-            centred = chunk - means
-            piece = centred.mT @ centred
-            if total is None:
-                total, all_means = piece, means
-            else:
-                shift = means - all_means
-                share = len(chunk) / (num_rows + len(chunk))
-                total = total + piece + torch.outer(shift, shift) * num_rows * share
-                all_means = all_means + shift * share
-            num_rows += len(chunk)
-        if total is None:
+        moments = None
+        for chunk in checked_pieces(chunks):
+            piece = Moments.of(chunk)
+            moments = piece if moments is None else moments.merged(piece)
+        if moments is None:
             raise ValueError("Expected at least one row of data, but got none.")
+        return cls.from_moments(moments, intercept=intercept)
+
+    @classmethod
+    def from_moments(cls, moments: Moments, *, intercept: bool = False) -> SufficientStatistics:
+        """Statistics of a table whose means and centred products are known."""
         if intercept:
-            return cls(total, num_rows - 1, all_means, True)
-        return cls(total + num_rows * torch.outer(all_means, all_means), num_rows, all_means, False)
+            return cls(moments.products, moments.num_rows - 1, moments.means, True)
+        uncentred = moments.products + moments.num_rows * torch.outer(moments.means, moments.means)
+        return cls(uncentred, moments.num_rows, moments.means, False)
+
+    @property
+    def overall(self) -> SufficientStatistics:
+        """The statistics of all rows: these very ones."""
+        return self
+
+    @property
+    def grams(self) -> Tensor:
+        """The Gram matrix of every group of nodes that share their rows, ``(1, D, D)``: here all nodes are one."""
+        return self.gram.unsqueeze(0)
+
+    @property
+    def group(self) -> Tensor:
+        """The group of each node, ``(D,)``: all 0."""
+        return torch.zeros(self.num_nodes, dtype=torch.long, device=self.gram.device)
+
+    @property
+    def total_rows(self) -> int:
+        """Rows that count, summed over the nodes."""
+        return self.num_rows * self.num_nodes
+
+    def rows_of(self, node: Tensor | None = None) -> int:
+        """Rows that count for a node: the same for all."""
+        return self.num_rows
 
     def scales(self) -> Tensor:
         """Root mean square of every column (its standard deviation when there is an intercept), shape ``(D,)``."""
@@ -113,8 +134,45 @@ class SufficientStatistics:
         return replace(self, gram=self.gram / torch.outer(scales, scales), means=self.means / scales)
 
 
-def _checked(chunks: Iterable[Tensor]) -> Iterator[Tensor]:
-    """The non-empty pieces in float64, each checked for missing and infinite values."""
+@dataclass(frozen=True)
+class Moments:
+    """Number of rows, means and centred products of a piece of a table; pieces merge without loss of digits.
+
+    >>> whole = Moments.of(torch.tensor([[1.0], [3.0], [8.0]]))
+    >>> merged = Moments.of(torch.tensor([[1.0], [3.0]])).merged(Moments.of(torch.tensor([[8.0]])))
+    >>> merged.products, torch.allclose(merged.products, whole.products)
+    (tensor([[26.]]), True)
+
+    :param num_rows: n.
+    :param means: column means ``(D,)``.
+    :param products: inner products of the centred columns ``(D, D)``.
+    """
+
+    num_rows: int
+    means: Tensor
+    products: Tensor
+
+    @classmethod
+    def of(cls, rows: Tensor) -> Moments:
+        """Moments of rows ``(n, D)``, at least one."""
+        means = rows.mean(0)
+        centred = rows - means
+        return cls(len(rows), means, centred.mT @ centred)
+
+    def merged(self, other: Moments) -> Moments:
+        """Moments of both pieces together."""
+        num_rows = self.num_rows + other.num_rows
+        shift, share = other.means - self.means, other.num_rows / num_rows
+        products = self.products + other.products + torch.outer(shift, shift) * self.num_rows * share
+        return Moments(num_rows, self.means + shift * share, products)
+
+
+def checked_pieces(chunks: Iterable[Tensor]) -> Iterator[Tensor]:
+    """The non-empty pieces in float64, each checked for missing and infinite values.
+
+    >>> [piece.shape for piece in checked_pieces([torch.ones(2, 3), torch.ones(0, 3)])]
+    [torch.Size([2, 3])]
+    """
     num_columns = None
     for chunk in chunks:
         if chunk.dim() != 2 or (num_columns is not None and chunk.shape[1] != num_columns):

@@ -88,7 +88,7 @@ def read_table(
     if dtype is not None and not dtype.is_floating_point:
         raise ValueError(f"Expected a floating `dtype`, but got {dtype}. Use torch.float64 or torch.float32.")
     if isinstance(data, (str, os.PathLike)):
-        data = _read_file(Path(data))
+        data = read_file(Path(data))
     if isinstance(data, Tensor):
         values, names = _read_tensor(data)
     elif isinstance(data, np.ndarray):
@@ -152,7 +152,14 @@ def default_names(num_nodes: int) -> list[str]:
     return [f"X{index + 1}" for index in range(num_nodes)]
 
 
-def _read_file(path: Path) -> pd.DataFrame:
+def read_file(path: Path) -> pd.DataFrame:
+    """The table in a CSV or Parquet file, not yet looked at.
+
+    >>> read_file(Path("none.csv"))
+    Traceback (most recent call last):
+        ...
+    pyro_pivid.table.TableNotFoundError: Expected an existing file, but there is none at 'none.csv'. Check the path.
+    """
     name = path.name.lower()
     if not name.endswith((".csv", ".csv.gz", ".parquet", ".pq")):
         raise ValueError(
@@ -274,7 +281,7 @@ def _check_values(values: Tensor, names: list[str], *, min_rows: int, allow_miss
     if any(counts) and not allow_missing:
         raise ValueError(
             f"Expected no missing values, but got NaN in {_counted(names, counts)}. "
-            "Drop these rows or fill the values in."
+            'Drop these rows, or draw the values many times over with PIVID(missing="impute").'
         )
     if values.shape[0] == 1:  # one row cannot vary, and the caller has said that one is enough
         return

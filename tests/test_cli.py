@@ -91,7 +91,7 @@ def test_show_prints_the_links_and_the_diagnosis(place, posterior, capsys):
     assert err == ""
     first = posterior.edge_table().iloc[0]
     assert out.splitlines()[0] == "exact inference over 4 nodes"
-    assert [first["parent"], first["child"], f"{first['probability']:.3g}"] == out.splitlines()[3].split()[:3]
+    assert [first["parent"], first["child"], f"{first['probability']:.3f}"] == out.splitlines()[3].split()[:3]
     assert str(posterior.diagnose()) in out
     num_more = int((posterior.edge_table()["probability"] >= 0.05).sum()) - 2
     assert f"and {num_more} more links" in out
@@ -116,7 +116,9 @@ def test_show_says_when_nothing_is_probable(tmp_path, capsys):
 def test_plot_writes_the_pictures_that_apply(place, tmp_path, capsys):
     truth = ["--truth", str(place / "truth.csv")]
     assert main(["plot", str(place / "run"), "--out", str(tmp_path / "figures"), *truth, "--dpi", "40"]) == 0
-    written = capsys.readouterr().out.split()
+    out, err = capsys.readouterr()
+    written = out.split()
+    assert [line.split("'")[1] for line in err.splitlines()] == ["effect", "elbo"]  # and why there is none
     names = ["graph", "uncertainty", "order", "samples", "reliability"]
     assert written == [str(tmp_path / "figures" / f"{name}.png") for name in names]
     for path in written:
@@ -157,6 +159,10 @@ def test_missing_and_wrong_files_give_one_line(place, tmp_path, capsys):
     assert "no.csv" in error_line(capsys)
     assert main(["show", str(tmp_path)]) == 1
     assert str(tmp_path) in error_line(capsys)
+    assert main(["fit", str(place / "data.csv"), "--out", str(place / "data.csv")]) == 1
+    assert "Expected a folder for --out" in error_line(capsys)
+    assert main(["plot", str(place / "run"), "--truth", str(tmp_path / "no.csv")]) == 1
+    assert "true links" in error_line(capsys)
     (tmp_path / "truth.csv").write_text("parent,a,b\na,0,1\nb,0,0\n")
     assert main(["plot", str(place / "run"), "--truth", str(tmp_path / "truth.csv")]) == 1
     assert "a row and a column for each of X1, X2, X3, X4" in error_line(capsys)
@@ -214,6 +220,32 @@ def test_help_has_an_example_for_every_command(command, capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     assert f"pivid {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_does_not_wait_for_torch(option):
+    script = f"""
+import sys
+from pyro_pivid.cli import main
+try:
+    main([{option!r}])
+except SystemExit as leaving:
+    print(leaving.code, sorted({{"torch", "pyro", "pandas", "arviz"}} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "0 []", done.stderr
+
+
+def test_a_fit_that_diverges_is_one_line_too(monkeypatch, capsys):
+    from pyro_pivid import commands
+    from pyro_pivid.inference.fit import DivergedError
+
+    def fit(options):
+        raise DivergedError("the loss is NaN at step 3:\nlower the learning rate")
+
+    monkeypatch.setattr(commands, "fit", fit)
+    assert main(["fit", "data.csv", "--out", "run"]) == 1
+    assert error_line(capsys) == "pivid: error: the loss is NaN at step 3: lower the learning rate\n"
 
 
 def test_a_warning_is_one_line_too(monkeypatch, capsys):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from pyro_pivid.lagged import lagged
+from pyro_pivid.lag_table import lagged
 from pyro_pivid.posterior import Posterior
 
 

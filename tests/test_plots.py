@@ -1,4 +1,4 @@
-"""Pictures: what is drawn says what the posterior says, and no name is cut off or covered."""
+"""Graphs and matrices: what is drawn says what the posterior says, and no name is cut off or covered."""
 
 import itertools
 import subprocess
@@ -15,14 +15,12 @@ from matplotlib.patches import FancyArrowPatch
 from pyro_pivid import PIVID, Posterior, plots
 from pyro_pivid.datasets import random_dag, simulate
 from pyro_pivid.distributions import PlackettLuce
-from pyro_pivid.metrics import ece
 from pyro_pivid.ops.permutation import all_orders
 from pyro_pivid.plots._style import BLUE, ORANGE
-from pyro_pivid.plots.curves import Reliability
 from pyro_pivid.plots.graph import Sheet
 from pyro_pivid.plots.layout import causal_layers, layered_layout
 from pyro_pivid.plots.matrices import mean_positions, position_probs
-from pyro_pivid.posterior import Effect, VariationalSource
+from pyro_pivid.posterior import VariationalSource
 
 
 def random_posterior(num_nodes, *, num_draws=30, seed=0, names=None):
@@ -128,6 +126,23 @@ def test_nodes_without_links_stand_below_in_grey():
     assert not arrows(nothing.axes[0])
 
 
+def legend_of(posterior, **options):
+    legend = plots.plot_graph(posterior, **options).axes[0].get_legend()
+    return [text.get_text() for text in legend.get_texts()], legend.get_title().get_text()
+
+
+def test_the_legend_names_every_colour_and_the_links_left_out():
+    edges = torch.zeros(4, 3, 3)
+    edges[:, 0, 1] = 2.0
+    edges[:3, 1, 2] = -1.0
+    shades = ["P = 0.25", "P = 0.5", "P = 1"]
+    entries, title = legend_of(Posterior.from_draws(None, edges))
+    assert entries == [*shades, "positive weight", "negative weight"]
+    assert "P ≤ 0.1 are left out" in title
+    assert legend_of(Posterior.from_draws(None, edges), min_prob=0.8)[0] == [*shades, "positive weight"]
+    assert legend_of(Posterior.from_draws(None, edges, linear=False))[0] == shades  # sizes without a sign
+
+
 def test_a_graph_shrinks_to_given_axes():
     figure = matplotlib.figure.Figure(figsize=(3, 2))
     ax = figure.add_subplot()
@@ -201,84 +216,6 @@ def test_the_order_picture_holds_the_positions():
     assert rows == ["c", "a", "d", "b"]  # by score
     places = [posterior.names.index(name) for name in rows]
     assert np.allclose(ax.images[0].get_array(), position_probs(posterior)[places])
-
-
-# ---------------------------------------------------------------- curves
-
-
-def test_reliability_bins_add_up_to_the_calibration_error():
-    generator = torch.Generator().manual_seed(0)
-    probs = torch.rand(8, 8, generator=generator).fill_diagonal_(0)
-    truth = (torch.rand(8, 8, generator=generator) < 0.3).fill_diagonal_(False)
-    bins = Reliability.of(probs, truth)
-    assert bins.counts.sum() == 56
-    error = (bins.counts * np.abs(bins.mean_prob - bins.frequency)).sum() / 56
-    assert error == pytest.approx(ece(probs, truth).item())
-    ax = plots.plot_reliability(probs, truth).axes[0]
-    points = ax.collections[1].get_offsets()
-    assert np.allclose(points, np.stack([bins.mean_prob, bins.frequency], -1))
-    assert [text.get_text() for text in ax.texts] == [str(count) for count in bins.counts]
-    assert ax.get_title() == f"expected calibration error {error:.3f}"
-
-
-def test_reliability_pools_several_fits():
-    truth = torch.tensor([[0, 1], [0, 0]])
-    probs = torch.tensor([[[0.0, 0.9], [0.1, 0.0]], [[0.0, 0.7], [0.1, 0.0]]])
-    bins = Reliability.of(probs, truth)
-    assert (bins.counts.tolist(), bins.frequency.tolist()) == ([2, 1, 1], [0.0, 1.0, 1.0])
-
-
-def test_elbo_lines_are_the_negative_losses():
-    losses = [list(np.linspace(50, 10, 60)), list(np.linspace(70, 12, 60))]
-    posterior = Posterior.from_draws(None, torch.zeros(1, 2, 2), info={"restart_losses": losses})
-    lines = plots.plot_elbo(posterior).axes[0].lines
-    assert [(-line.get_ydata()).tolist() for line in lines[::2]] == losses
-    assert len(plots.plot_elbo(Posterior.from_draws(None, torch.zeros(1, 2, 2), info={"losses": [3.0, 1.0]})).axes) == 1
-    with pytest.raises(ValueError, match="but draws inference has none"):
-        plots.plot_elbo(Posterior.from_draws(None, torch.zeros(1, 2, 2)))
-
-
-# ---------------------------------------------------------------- samples and effects
-
-
-def test_sample_graphs_tell_usual_links_from_rare_and_missing_ones():
-    edges = torch.zeros(10, 3, 3)
-    edges[:9, 0, 1] = 1.0
-    edges[9, 1, 0] = 1.0
-    posterior = Posterior.from_draws(None, edges, names=list("abc"))
-    draws = posterior.sample(12, seed=1).edges != 0
-    figure = plots.plot_samples(posterior, num_samples=12, seed=1)
-    assert len(figure.axes) == 12
-    assert draws[:, 1, 0].any()  # the sheet has both kinds
-    for ax, draw in zip(figure.axes, draws, strict=True):
-        colors = {gid: to_hex(patch.get_edgecolor()) for gid, patch in arrows(ax).items()}
-        assert colors == ({"0->1": "#222222"} if draw[0, 1] else {"0->1": "#9ecae9", "1->0": ORANGE})
-
-
-def test_sample_matrices_tell_the_same():
-    posterior = random_posterior(20)
-    figure = plots.plot_samples(posterior, num_samples=4, seed=1)
-    order = np.argsort(mean_positions(posterior), kind="stable")
-    probable = posterior.edge_probs().to_numpy() > 0.5
-    for ax, draw in zip(figure.axes, (posterior.sample(4, seed=1).edges != 0).numpy(), strict=True):
-        expected = np.select([draw & probable, draw, probable], [1, 2, 3], 0)[np.ix_(order, order)]
-        assert np.array_equal(ax.images[0].get_array(), expected)
-    with pytest.raises(ValueError, match="Expected `style`"):
-        plots.plot_samples(posterior, style="circle")
-
-
-def test_effect_pictures_show_its_probability_and_the_draws_that_have_one():
-    draws = torch.cat([torch.zeros(25), torch.linspace(1, 3, 75)])
-    ax, right = plots.plot_effect(Effect("a", "b", draws, 0.25, "one more unit of 'a'")).axes
-    assert ax.patches[1].get_height() == 0.75
-    assert sum(patch.get_height() for patch in right.patches) == 75
-    assert right.lines[1].get_xdata()[0] == pytest.approx(2.0)
-    assert right.lines[0].get_xdata() == pytest.approx([1.1, 2.9])
-    assert right.get_xlabel() == "change in b for one more unit of 'a'"
-    none = plots.plot_effect([Effect("a", "b", torch.zeros(5), 1.0, "")])
-    assert none.axes[1].texts[0].get_text() == "no draw has an effect"
-    with pytest.raises(ValueError, match="at least one effect"):
-        plots.plot_effect([])
 
 
 # ---------------------------------------------------------------- the package

@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 
 
-def gaussian_log_evidence(log_det: Tensor, residual: Tensor, num_rows: int, log_variance: Tensor | float) -> Tensor:
+def gaussian_log_evidence(
+    log_det: Tensor, residual: Tensor, num_rows: int | Tensor, log_variance: Tensor | float
+) -> Tensor:
     r"""Log evidence at a known noise variance: :math:`-\frac{1}{2}(\ell + r / \sigma^2 + n \log 2 \pi \sigma^2)`.
 
     >>> gaussian_log_evidence(torch.tensor(0.0), torch.tensor(4.0), 1, 0.0)  # a standard normal density at 2
@@ -22,7 +24,7 @@ def gaussian_log_evidence(log_det: Tensor, residual: Tensor, num_rows: int, log_
 
     :param log_det: :math:`\ell`, any shape.
     :param residual: :math:`r`, of the same shape.
-    :param num_rows: n.
+    :param num_rows: n, a number or a tensor that broadcasts.
     :param log_variance: :math:`\log \sigma^2`, a number or a tensor that broadcasts.
     """
     log_variance = torch.as_tensor(log_variance, dtype=residual.dtype, device=residual.device)
@@ -30,7 +32,7 @@ def gaussian_log_evidence(log_det: Tensor, residual: Tensor, num_rows: int, log_
 
 
 def student_log_evidence(
-    log_det: Tensor, residual: Tensor, num_rows: int, shape: Tensor | float, scale: Tensor | float
+    log_det: Tensor, residual: Tensor, num_rows: int | Tensor, shape: Tensor | float, scale: Tensor | float
 ) -> Tensor:
     r"""Log evidence with :math:`\sigma^2 \sim` InverseGamma(shape, scale) integrated out: a Student density.
 
@@ -42,7 +44,7 @@ def student_log_evidence(
 
     :param log_det: :math:`\ell`, any shape.
     :param residual: :math:`r`, of the same shape.
-    :param num_rows: n.
+    :param num_rows: n, a number or a tensor that broadcasts.
     :param shape: a.
     :param scale: b.
     """

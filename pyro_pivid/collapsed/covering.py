@@ -13,7 +13,13 @@ _LEARNING_RATE = 0.2
 
 
 def fit_covering_law(
-    orders: Tensor, *, num_components: int = 4, num_steps: int = 100, batch_size: int = 256, seed: int = 0
+    orders: Tensor,
+    *,
+    before: Tensor | None = None,
+    num_components: int = 4,
+    num_steps: int = 100,
+    batch_size: int = 256,
+    seed: int = 0,
 ) -> PlackettLuceMixture:
     """A mixture of Plackett-Luce laws fitted to draws of orders by maximum likelihood.
 
@@ -27,6 +33,7 @@ def fit_covering_law(
     tensor(True)
 
     :param orders: draws ``(S, D)``.
+    :param before: boolean ``(D, D)``: i comes before j in all of them.
     :param num_components: components of the mixture, which start from as many of the draws.
     :param num_steps: steps of Adam.
     :param batch_size: draws looked at in each step.
@@ -41,8 +48,8 @@ def fit_covering_law(
     for step in range(num_steps):
         optimizer.param_groups[0]["lr"] = _LEARNING_RATE * min(1.0, 2 * (1 - step / num_steps))
         chosen = torch.randint(len(orders), (batch_size,), generator=generator, device=orders.device)
-        loss = -PlackettLuceMixture(weights, scores, validate_args=False).log_prob(orders[chosen]).mean()
+        loss = -PlackettLuceMixture(weights, scores, before, validate_args=False).log_prob(orders[chosen]).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return PlackettLuceMixture(weights.detach(), scores.detach())
+    return PlackettLuceMixture(weights.detach(), scores.detach(), before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -14,11 +15,12 @@ from pyro_pivid.collapsed.conjugate import (
     inverse_gamma_sample,
     student_log_evidence,
 )
+from pyro_pivid.collapsed.dense_groups import GroupMatrices
 from pyro_pivid.collapsed.dense_subsets import DenseSubsets
 from pyro_pivid.collapsed.evidence import check_orders
 from pyro_pivid.collapsed.noise import Noise
 from pyro_pivid.ops.permutation import precedence_mask
-from pyro_pivid.statistics import SufficientStatistics
+from pyro_pivid.regimes import Statistics, sum_statistics
 
 
 class DenseEvidence:
@@ -37,6 +39,9 @@ class DenseEvidence:
     unknown variance the edges are :math:`a_{ij} \mid \sigma \sim N(0, \tau^2 \sigma_j^2)`. Costs
     :math:`O(D^3)` an order.
 
+    With interventions a node's term is over its own rows, in which it was left to its mechanism: one factor for each
+    group of nodes that are intervened on in the same rows.
+
     >>> cause = torch.randn(200)
     >>> values = torch.stack([cause, cause + 0.1 * torch.randn(200)], -1)
     >>> evidence = DenseEvidence.from_data(values, noise="equal")
@@ -52,7 +57,7 @@ class DenseEvidence:
 
     def __init__(
         self,
-        statistics: SufficientStatistics,
+        statistics: Statistics,
         *,
         noise: float | str,
         edge_scale: float = 1.0,
@@ -63,10 +68,10 @@ class DenseEvidence:
         self.statistics = statistics
         self.noise = Noise.parse(noise, noise_prior)
         self.ridge = (self.noise.scale or 1.0) ** 2 / edge_scale**2
-        device = statistics.gram.device
-        eye = torch.eye(statistics.num_nodes, dtype=torch.float64, device=device)
-        self._matrix = statistics.gram.to(torch.float64) + self.ridge * eye
-        self._subsets = DenseSubsets(self._matrix, self.ridge, statistics.num_rows, self.noise)
+        self.groups = GroupMatrices(statistics, self.ridge)
+        self._subsets = DenseSubsets(self.groups, self.noise)
+
+    required_links: Tensor | None = None  # links that are read as present however small they are
 
     @classmethod
     def from_data(
@@ -77,9 +82,16 @@ class DenseEvidence:
         edge_scale: float = 1.0,
         noise_prior: tuple[float, float] = (0.5, 0.5),
         intercept: bool = False,
+        interventions: Tensor | None = None,
     ) -> DenseEvidence:
-        """The evidence of a table ``(N, D)``; ``intercept`` gives every node a mean of its own with a flat prior."""
-        statistics = SufficientStatistics.from_data(values, intercept=intercept)
+        """The evidence of a table ``(N, D)``.
+
+        :param values: the table.
+        :param intercept: whether every node has a mean of its own, with a flat prior.
+        :param interventions: boolean ``(N, D)``, true where a node was set from outside: its own term of that row
+            leaves the likelihood.
+        """
+        statistics = sum_statistics(values, intercept=intercept, interventions=interventions)
         return cls(statistics, noise=noise, edge_scale=edge_scale, noise_prior=noise_prior)
 
     @property
@@ -89,12 +101,12 @@ class DenseEvidence:
 
     def log_evidence(self, order: Tensor) -> Tensor:
         """Exact ``log p(X | order)``, shape ``(...)`` for orders of shape ``(..., D)``."""
-        log_det, residual = self._log_dets_and_residuals(self._factor(order))
-        num_rows = self.statistics.num_rows
+        log_det, residual = self._log_dets_and_residuals(order, self.groups.factors(order))
+        num_rows = self.statistics.rows_of(order)
         if self.noise.scale is not None:
             return gaussian_log_evidence(log_det, residual, num_rows, 2 * math.log(self.noise.scale)).sum(-1)
         if self.noise.shared:
-            joint = num_rows * self.num_nodes
+            joint = self.statistics.total_rows
             return student_log_evidence(log_det.sum(-1), residual.sum(-1), joint, *self.noise.prior)
         return student_log_evidence(log_det, residual, num_rows, *self.noise.prior).sum(-1)
 
@@ -105,38 +117,49 @@ class DenseEvidence:
         the inverse of a triangular matrix has the inverses of its leading blocks as leading blocks: one triangular
         solve draws all nodes at once.
         """
-        factor = self._factor(order)
-        noise = torch.randn(factor.shape, dtype=factor.dtype, device=factor.device, generator=generator)
-        scales = self._noise_variances(factor, generator).sqrt()
-        targets = (factor.mT + noise * scales.unsqueeze(-2)).triu(1)
-        return _to_nodes(torch.linalg.solve_triangular(factor.mT, targets, upper=True), order)
+        factors = self.groups.factors(order)
+        shape = (*order.shape, self.num_nodes)
+        noise = torch.randn(shape, dtype=torch.float64, device=order.device, generator=generator)
+        spread = noise * self._noise_variances(order, factors, generator).sqrt().unsqueeze(-2)
+
+        def draw(factor: Tensor) -> Tensor:
+            return torch.linalg.solve_triangular(factor.mT, (factor.mT + spread).triu(1), upper=True)
+
+        return _to_nodes(self.groups.choose(order.unsqueeze(-2), map(draw, factors)), order)
 
     def edge_moments(self, order: Tensor) -> tuple[Tensor, Tensor]:
         """Posterior mean and *scale-free* variance of the edges given each order, both ``(..., D, D)``.
 
         The variance of edge i → j is the noise variance of ``j`` times the second tensor.
         """
-        factor = self._factor(order)
-        eye = torch.eye(self.num_nodes, dtype=factor.dtype, device=factor.device).expand_as(factor)
-        inverse = torch.linalg.solve_triangular(factor.mT, eye, upper=True)
-        variances = inverse.square().cumsum(-1).roll(1, -1).triu(1)  # [m, k]: sum over the columns before k
-        return _to_nodes(inverse @ factor.mT.triu(1), order), _to_nodes(variances, order)
+        eye = torch.eye(self.num_nodes, dtype=torch.float64, device=order.device)
+
+        def moments(factor: Tensor) -> Tensor:
+            inverse = torch.linalg.solve_triangular(factor.mT, eye.expand_as(factor), upper=True)
+            variances = inverse.square().cumsum(-1).roll(1, -1).triu(1)  # [m, k]: sum over the columns before k
+            return torch.stack([inverse @ factor.mT.triu(1), variances])
+
+        means, variances = self.groups.choose(order.unsqueeze(-2), map(moments, self.groups.factors(order)))
+        return _to_nodes(means, order), _to_nodes(variances, order)
 
     def edge_probs_given_order(self, order: Tensor, *, threshold: float = 0.0) -> Tensor:
         """``P(|a_ij| > threshold | X, order)``, shape ``(..., D, D)``: at threshold 0 all edges the order allows."""
         if threshold == 0:
             return precedence_mask(check_orders(order, self.num_nodes)).to(torch.float64)
         means, variances = self.edge_moments(order)
-        _, residual = self._log_dets_and_residuals(self._factor(order))
-        shape, scale = self._noise_posterior(residual)
-        if shape is None:
-            probs = exceedance_prob(means, variances * scale[..., :1, None], threshold)
+        by_position = self._noise_scales(order, self.groups.factors(order)).expand(order.shape)
+        # The scale of column j belongs to the node at its position.
+        scales = torch.empty_like(by_position).scatter_(-1, order.long(), by_position).unsqueeze(-2)
+        if self.noise.scale is not None:
+            probs = exceedance_prob(means, variances * scales, threshold)
         else:
-            # The scale of column j belongs to the node at its position.
-            scale = torch.empty_like(residual).scatter_(-1, order.long(), scale.expand_as(residual)).unsqueeze(-2)
             probs = torch.zeros_like(means)
-            for value, weight in zip(*inverse_gamma_nodes(shape, means.device), strict=True):
-                probs += weight * exceedance_prob(means, variances * scale * value, threshold)
+            shapes = torch.as_tensor(self._noise_shapes(None)).expand(self.num_nodes)
+            for shape in shapes.unique().tolist():
+                columns = shapes == shape
+                for value, weight in zip(*inverse_gamma_nodes(shape, means.device), strict=True):
+                    spread = (variances * scales)[..., columns] * value
+                    probs[..., columns] += weight * exceedance_prob(means[..., columns], spread, threshold)
         return torch.where(precedence_mask(order), probs, 0.0)
 
     def log_local(self, node: Tensor, predecessors: Tensor) -> Tensor:
@@ -150,12 +173,13 @@ class DenseEvidence:
         one_hot = torch.nn.functional.one_hot(node, self.num_nodes).bool()
         keep = (predecessors & ~one_hot).to(torch.float64)
         outside = torch.diag_embed(1 - keep) * self.ridge  # contributes log(ridge / ridge) = 0 to the determinant
-        factor = self._cholesky(self._matrix * keep.unsqueeze(-1) * keep.unsqueeze(-2) + outside)
-        cross = (self._matrix[node] * keep).unsqueeze(-1)
+        factor = self.groups.cholesky(self.groups.of(node) * keep.unsqueeze(-1) * keep.unsqueeze(-2) + outside)
+        group = self.groups.group[node]
+        cross = (self.groups.matrices[group, node] * keep).unsqueeze(-1)
         projected = torch.linalg.solve_triangular(factor, cross, upper=False).square().sum((-2, -1))
-        residual = self.statistics.gram.diagonal()[node] - projected
+        residual = self.statistics.grams[group, node, node] - projected
         log_det = (factor.diagonal(dim1=-2, dim2=-1).square() / self.ridge).log().sum(-1)
-        return self._subsets.local_evidence(log_det, residual)
+        return self._subsets.local_evidence(log_det, residual, self.statistics.rows_of(node))
 
     @property
     def log_noise_weights(self) -> Tensor:
@@ -172,39 +196,36 @@ class DenseEvidence:
         """``P(|a_ij| > threshold)`` averaged over given probabilities of the predecessor sets."""
         return self._subsets.average_edge_probs(log_predecessor_probs, noise_index, threshold)
 
-    def _factor(self, order: Tensor) -> Tensor:
-        order = check_orders(order, self.num_nodes)
-        return self._cholesky(self._matrix[order.unsqueeze(-1), order.unsqueeze(-2)])
-
-    def _cholesky(self, matrix: Tensor) -> Tensor:
-        factor, info = torch.linalg.cholesky_ex(matrix)
-        shares = factor.diagonal(dim1=-2, dim2=-1).square() / matrix.diagonal(dim1=-2, dim2=-1)
-        if bool((info > 0).any()) or bool((shares < self.num_nodes * 1e-15).any()):
-            raise ValueError(
-                "Expected a positive definite Gram matrix, but the columns are collinear to the last digit of float64. "
-                "Standardise the columns, drop duplicates, or take a smaller `edge_scale`."
-            )
-        return factor
-
-    def _log_dets_and_residuals(self, factor: Tensor) -> tuple[Tensor, Tensor]:
+    def _log_dets_and_residuals(self, order: Tensor, factors: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
         """ℓ and r of the node at every position, both ``(..., D)``."""
-        squares = factor.diagonal(dim1=-2, dim2=-1).square()
-        logs = (squares / self.ridge).log()
-        return logs.cumsum(-1) - logs, (squares - self.ridge).clamp(min=0)
 
-    def _noise_posterior(self, residual: Tensor) -> tuple[float | None, Tensor]:
-        """Shape (None: known) and scale of the variance's InverseGamma posterior at every position."""
+        def both(factor: Tensor) -> Tensor:
+            squares = factor.diagonal(dim1=-2, dim2=-1).square()
+            logs = (squares / self.ridge).log()
+            return torch.stack([logs.cumsum(-1) - logs, (squares - self.ridge).clamp(min=0)])
+
+        log_det, residual = self.groups.choose(order, map(both, factors))
+        return log_det, residual
+
+    def _noise_shapes(self, node: Tensor | None) -> float | Tensor:
+        """Shape of an unknown variance's InverseGamma posterior, of the nodes' shape where it differs among them."""
+        rows = self.statistics.total_rows if self.noise.shared else self.statistics.rows_of(node)
+        return self.noise.prior[0] + rows / 2
+
+    def _noise_scales(self, order: Tensor, factors: Iterable[Tensor]) -> Tensor:
+        """The known variance, or the scale of its InverseGamma posterior, at every position."""
         if self.noise.scale is not None:
-            return None, residual.new_tensor(self.noise.scale**2).expand_as(residual)
-        (a, b), num_rows = self.noise.prior, self.statistics.num_rows
-        if self.noise.shared:
-            return a + num_rows * self.num_nodes / 2, b + residual.sum(-1, keepdim=True) / 2
-        return a + num_rows / 2, b + residual / 2
+            return self.groups.matrices.new_tensor(self.noise.scale**2).expand(order.shape)
+        _, residual = self._log_dets_and_residuals(order, factors)
+        return self.noise.prior[1] + (residual.sum(-1, keepdim=True) if self.noise.shared else residual) / 2
 
-    def _noise_variances(self, factor: Tensor, generator: torch.Generator | None) -> Tensor:
+    def _noise_variances(self, order: Tensor, factors: Iterable[Tensor], generator: torch.Generator | None) -> Tensor:
         """A draw of the noise variance at every position, ``(..., D)`` or ``(..., 1)``."""
-        shape, scale = self._noise_posterior(self._log_dets_and_residuals(factor)[1])
-        return scale if shape is None else inverse_gamma_sample(scale.new_tensor(shape), scale, generator)
+        scales = self._noise_scales(order, factors)
+        if self.noise.scale is not None:
+            return scales
+        shapes = torch.as_tensor(self._noise_shapes(order), dtype=scales.dtype, device=scales.device)
+        return inverse_gamma_sample(shapes, scales, generator)
 
 
 def _to_nodes(by_position: Tensor, order: Tensor) -> Tensor:

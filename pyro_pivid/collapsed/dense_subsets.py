@@ -14,6 +14,7 @@ from pyro_pivid.collapsed.conjugate import (
     inverse_gamma_nodes,
     student_log_evidence,
 )
+from pyro_pivid.collapsed.dense_groups import GroupMatrices
 from pyro_pivid.collapsed.noise import Noise
 from pyro_pivid.collapsed.subsets import OrderLattice, insert_bit, log_principal_minors, membership, remove_bit
 
@@ -29,44 +30,48 @@ class DenseSubsets:
     at a spacing of 0.9 standard deviations (0.6 for few data) its error is about 1e-10.
 
     >>> from pyro_pivid.collapsed.noise import Noise
-    >>> DenseSubsets(2 * torch.eye(3).double(), 1.0, 10, Noise.parse(1.0)).local_table().shape
+    >>> from pyro_pivid.statistics import SufficientStatistics
+    >>> groups = GroupMatrices(SufficientStatistics.from_data(torch.randn(10, 3)), 1.0)
+    >>> DenseSubsets(groups, Noise.parse(1.0)).local_table().shape
     torch.Size([3, 4])
 
-    :param matrix: :math:`X^\top X + \lambda I`, shape ``(D, D)``.
-    :param ridge: :math:`\lambda`.
-    :param num_rows: rows that count.
+    :param groups: the matrices :math:`X^\top X + \lambda I` of each group of nodes.
     :param noise: what is known of the noise.
+    :param allowed: boolean ``(D, D)``, links that may be: predecessors of j that may not be its parents do not count.
     """
 
-    def __init__(self, matrix: Tensor, ridge: float, num_rows: int, noise: Noise) -> None:
-        self.matrix, self.ridge, self.num_rows, self.noise = matrix, ridge, num_rows, noise
-        self.num_nodes = matrix.shape[0]
+    def __init__(self, groups: GroupMatrices, noise: Noise, *, allowed: Tensor | None = None) -> None:
+        self.groups, self.noise, self.ridge = groups, noise, groups.ridge
+        self.num_nodes = groups.num_nodes
+        self.allowed = allowed
 
-    def local_evidence(self, log_det: Tensor, residual: Tensor) -> Tensor:
+    def local_evidence(self, log_det: Tensor, residual: Tensor, num_rows: int | Tensor) -> Tensor:
         """Log evidence of a node, with its noise variance known or integrated out on its own."""
         if self.noise.scale is not None:
-            return gaussian_log_evidence(log_det, residual, self.num_rows, 2 * math.log(self.noise.scale))
-        return student_log_evidence(log_det, residual, self.num_rows, *self.noise.prior)
+            return gaussian_log_evidence(log_det, residual, num_rows, 2 * math.log(self.noise.scale))
+        return student_log_evidence(log_det, residual, num_rows, *self.noise.prior)
 
     def local_table(self, noise_index: int = 0) -> Tensor:
         """Log local evidence, shape ``(D, 2^(D-1))``."""
         if not self.noise.shared:
-            return self.local_evidence(*self._log_dets_and_residuals)
+            return self.local_evidence(*self._log_dets_and_residuals, self._num_rows)
         return self._table_at(float(self._grid[0][noise_index]))
 
     @property
     def log_noise_weights(self) -> Tensor:
         """Log prior weights of the grid over a shared unknown variance; one zero otherwise."""
-        return self._grid[1] if self.noise.shared else self.matrix.new_zeros(1)
+        return self._grid[1] if self.noise.shared else self.groups.matrices.new_zeros(1)
 
     def average_edge_probs(self, log_predecessor_probs: Tensor, noise_index: int, threshold: float) -> Tensor:
         """``P(|a_ij| > threshold)`` averaged over the given probabilities of the predecessor sets."""
+        if self.allowed is not None:
+            log_predecessor_probs = self._of_parents(log_predecessor_probs)
         probs = log_predecessor_probs.exp()
         is_member = membership(self.num_nodes - 1, probs.device).to(probs.dtype)
         if threshold == 0:
             by_other = probs @ is_member  # [j, place of i among the others]
             return _spread(by_other).mT
-        total = torch.zeros_like(self.matrix)
+        total = torch.zeros_like(self.groups.matrices[0])
         log_weight = log_predecessor_probs.new_full((1 << self.num_nodes,), -torch.inf)
         for node, row in enumerate(log_predecessor_probs):
             subsets = insert_bit(torch.arange(row.shape[0], device=row.device), node)
@@ -74,19 +79,22 @@ class DenseSubsets:
         # Most sets are never anybody's predecessors: those left out weigh less than 1e-12 together.
         likely = (log_weight > math.log(1e-12) - self.num_nodes * math.log(2)).nonzero().squeeze(-1)
         for subsets in likely.split(_CHUNK):
-            total += self._edge_probs_of(subsets, probs, noise_index, threshold)
+            for index, matrix in enumerate(self.groups.matrices):
+                own = self.groups.members(index)
+                total[:, own] += self._edge_probs_of(matrix, own, subsets, probs, noise_index, threshold)
         return total
 
-    def _edge_probs_of(self, subsets: Tensor, probs: Tensor, noise_index: int, threshold: float) -> Tensor:
-        """The share of some predecessor sets in the average: a regression of every node on each of them."""
-        node = torch.arange(self.num_nodes, device=probs.device)
-        inside = (subsets.unsqueeze(-1) >> node) & 1 == 1
-        keep = inside.to(self.matrix.dtype)
+    def _edge_probs_of(
+        self, matrix: Tensor, node: Tensor, subsets: Tensor, probs: Tensor, noise_index: int, threshold: float
+    ) -> Tensor:
+        """The share ``(D, n)`` of some predecessor sets in the average: regressions of the nodes of a group on them."""
+        inside = (subsets.unsqueeze(-1) >> torch.arange(self.num_nodes, device=probs.device)) & 1 == 1
+        keep = inside.to(matrix.dtype)
         mask = keep.unsqueeze(-1) * keep.unsqueeze(-2)
-        inverse = torch.linalg.inv(self.matrix * mask + torch.diag_embed(1 - keep)) * mask
-        means = inverse @ self.matrix  # [s, i, j]
+        inverse = torch.linalg.inv(matrix * mask + torch.diag_embed(1 - keep)) * mask
+        means = inverse @ matrix[:, node]  # [s, i, j]
         codes = remove_bit(subsets.unsqueeze(-1) & ~(1 << node), node)
-        weights = torch.where(inside, 0.0, probs[node, codes])  # [s, j]; a node is not among its own predecessors
+        weights = torch.where(inside[:, node], 0.0, probs[node, codes])  # a node is not among its own predecessors
         variances = inverse.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
         above = torch.zeros_like(means)
         for scale, weight in self._noise_values(codes, node, noise_index):
@@ -94,35 +102,66 @@ class DenseSubsets:
         return (above * inside.unsqueeze(-1) * weights.unsqueeze(-2)).sum(0)
 
     def _noise_values(self, codes: Tensor, node: Tensor, noise_index: int) -> list[tuple[Tensor, float]]:
-        """Values ``(s, D)`` of the noise variances of the nodes, with their posterior weights."""
-        ones = torch.ones(codes.shape, dtype=self.matrix.dtype, device=codes.device)
+        """Values ``(s, n)`` of the noise variances of the nodes of one group, with their posterior weights."""
+        ones = torch.ones(codes.shape, dtype=torch.float64, device=codes.device)
         if self.noise.scale is not None:
             return [(ones * self.noise.scale**2, 1.0)]
         if self.noise.shared:
             return [(ones * self._grid[0][noise_index].exp(), 1.0)]
         shape, scale = self.noise.prior
         scales = scale + self._log_dets_and_residuals[1][node, codes] / 2
-        values, weights = inverse_gamma_nodes(shape + self.num_rows / 2, codes.device)
+        num_rows = int(torch.as_tensor(self.groups.statistics.rows_of(node[:1])).max())
+        values, weights = inverse_gamma_nodes(shape + num_rows / 2, codes.device)
         return [(scales * value, float(weight)) for value, weight in zip(values, weights, strict=True)]
 
     @cached_property
     def _log_dets_and_residuals(self) -> tuple[Tensor, Tensor]:
         """ℓ and r of every node for every set of predecessors, both ``(D, 2^(D-1))``."""
-        minors = log_principal_minors(self.matrix / self.ridge)
-        node = torch.arange(self.num_nodes, device=minors.device).unsqueeze(-1)
-        subsets = insert_bit(torch.arange(1 << (self.num_nodes - 1), device=minors.device), node)
-        log_det = minors[subsets]
-        # expm1 keeps the digits of a residual that is small beside λ
-        return log_det, self.ridge * torch.expm1(minors[subsets | (1 << node)] - log_det).clamp(min=0)
+        size, device = 1 << (self.num_nodes - 1), self.groups.matrices.device
+        log_dets = torch.empty(self.num_nodes, size, dtype=torch.float64, device=device)
+        residuals = torch.empty_like(log_dets)
+        for index, matrix in enumerate(self.groups.matrices):
+            minors = log_principal_minors(matrix / self.ridge)
+            node = self.groups.members(index).unsqueeze(-1)
+            subsets = insert_bit(torch.arange(size, device=device), node)
+            log_det = minors[subsets]
+            log_dets[node.squeeze(-1)] = log_det
+            # expm1 keeps the digits of a residual that is small beside λ
+            residual = torch.expm1(minors[subsets | (1 << node)] - log_det).clamp(min=0)
+            residuals[node.squeeze(-1)] = self.ridge * residual
+        if self.allowed is not None:
+            codes = self._parent_codes()
+            log_dets, residuals = log_dets.gather(1, codes), residuals.gather(1, codes)
+        return log_dets, residuals
+
+    def _parent_codes(self) -> Tensor:
+        """For every node and set of predecessors the code of those that may be its parents, ``(D, 2^(D-1))``."""
+        assert self.allowed is not None
+        node = torch.arange(self.num_nodes, device=self.allowed.device)
+        code = (self.allowed.long() << node.unsqueeze(-1)).sum(0)  # over all nodes, of each child
+        sets = torch.arange(1 << (self.num_nodes - 1), device=node.device)
+        return sets & remove_bit(code & ~(1 << node), node).unsqueeze(-1)
+
+    def _of_parents(self, log_probs: Tensor) -> Tensor:
+        """Log probabilities of sets of predecessors, moved to the sets of those that may be parents."""
+        largest = log_probs.max(1, keepdim=True).values
+        moved = torch.zeros_like(log_probs).scatter_add_(1, self._parent_codes(), (log_probs - largest).exp())
+        return moved.log() + largest
+
+    @property
+    def _num_rows(self) -> int | Tensor:
+        """Rows that count for each node: a number, or ``(D, 1)`` where they differ."""
+        rows = self.groups.statistics.rows_of()
+        return rows.unsqueeze(-1) if isinstance(rows, Tensor) else rows
 
     def _table_at(self, log_variance: float) -> Tensor:
-        return gaussian_log_evidence(*self._log_dets_and_residuals, self.num_rows, log_variance)
+        return gaussian_log_evidence(*self._log_dets_and_residuals, self._num_rows, log_variance)
 
     @cached_property
     def _grid(self) -> tuple[Tensor, Tensor]:
         """Grid over log σ² and its log prior weights: walk from the mode until both tails are 30 nats down."""
         a, b = self.noise.prior
-        shape = a + self.num_rows * self.num_nodes / 2
+        shape = a + self.groups.statistics.total_rows / 2
         step = (0.9 if shape > 100 else 0.6) / math.sqrt(shape)
 
         def log_prior(u: float) -> float:
@@ -141,7 +180,7 @@ class DenseSubsets:
                 totals[index] = log_total(start + index * step)
         points = [start + index * step for index in sorted(totals)]
         priors = [log_prior(u) for u in points]
-        return self.matrix.new_tensor(points), self.matrix.new_tensor(priors)
+        return self.groups.matrices.new_tensor(points), self.groups.matrices.new_tensor(priors)
 
     def _greedy_residual(self) -> float:
         residual, total, subset = self._log_dets_and_residuals[1], 0.0, 0

@@ -36,10 +36,19 @@ class ExactPosterior:
     :param evidence: evidence of orders, dense or sparse.
     :param order_prior: ``None`` for uniform orders; a tensor ``(D,)`` of Plackett-Luce logits; or a tensor
         ``(D, 2^(D-1))`` of log weights of node j after the set S of predecessors, normalised here over all orders.
+    :param before: boolean ``(D, D)``: i has to come before j. The order prior is then cut to the orders that agree, and
+        normalised over them.
     :param max_memory: bytes that the tables may take.
     """
 
-    def __init__(self, evidence: OrderEvidence, *, order_prior: Tensor | None = None, max_memory: float = 4e9) -> None:
+    def __init__(
+        self,
+        evidence: OrderEvidence,
+        *,
+        order_prior: Tensor | None = None,
+        before: Tensor | None = None,
+        max_memory: float = 4e9,
+    ) -> None:
         self.evidence = evidence
         self.num_nodes = evidence.num_nodes
         needed = 6 * 8.0 * self.num_nodes * 2.0 ** (self.num_nodes - 1)
@@ -49,6 +58,8 @@ class ExactPosterior:
                 f"nodes needs about {needed / 1e9:.1f} GB. Use collapsed inference, or raise `max_memory`."
             )
         self._log_order_weights = self._order_weights(order_prior)
+        if before is not None and bool(before.any()):
+            self._log_order_weights = _restricted(self._log_order_weights, before)
         log_weights = evidence.log_noise_weights
         # As many tables of a noise grid are kept as fit; the others are rebuilt when wanted.
         self._cached: dict[int, OrderLattice] = {}
@@ -156,3 +167,22 @@ class ExactPosterior:
             f"Expected an `order_prior` of shape ({num_nodes},) (Plackett-Luce logits) or ({num_nodes}, {size}) "
             f"(log weights of node and predecessors), but got shape {tuple(order_prior.shape)}."
         )
+
+
+def _restricted(log_weights: Tensor, before: Tensor) -> Tensor:
+    """Log weights ``(D, 2^(D-1))`` of node j after S, zero weight where S lacks one that has to come before j."""
+    num_nodes, size = log_weights.shape
+    device = log_weights.device
+    if before.shape != (num_nodes, num_nodes):
+        raise ValueError(
+            f"Expected `before` of shape ({num_nodes}, {num_nodes}), but got shape {tuple(before.shape)}. "
+            "Pass one row and one column for each node."
+        )
+    nodes = torch.arange(num_nodes, device=device)
+    needed = (before.to(device).long() << nodes.unsqueeze(-1)).sum(0)  # bit i of entry j
+    predecessors = insert_bit(torch.arange(size, device=device), nodes.unsqueeze(-1))
+    cut = log_weights.masked_fill(needed.unsqueeze(-1) & ~predecessors != 0, -torch.inf)
+    log_total = OrderLattice(cut).log_total()
+    if bool(log_total == -torch.inf):
+        raise ValueError("Expected `before` without a cycle, but no order agrees with it.")
+    return cut - log_total / num_nodes

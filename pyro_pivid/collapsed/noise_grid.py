@@ -15,7 +15,8 @@ def greedy_order(features: FeatureGram, required: Tensor) -> tuple[Tensor, float
     """An order that always takes the node with the smallest residual variance, and the mean of those variances' log.
 
     With equal noise variances the first node of an order has the smallest variance, the next the smallest given
-    the first, and so on. It is used to place a grid, not as an answer.
+    the first, and so on. It is used to place a grid, not as an answer. With interventions variances are those over a
+    node's own rows.
 
     >>> from pyro_pivid.collapsed.features import linear_features
     >>> from pyro_pivid.statistics import SufficientStatistics
@@ -28,23 +29,29 @@ def greedy_order(features: FeatureGram, required: Tensor) -> tuple[Tensor, float
     :param features: inner products of features and responses.
     :param required: boolean ``(D, D)`` without cycles: i has to come before j.
     """
-    gram, num_nodes, width = features.gram[:-1, :-1].clone(), features.num_nodes, features.num_features
-    ridge = torch.eye(width, dtype=gram.dtype, device=gram.device)
+    grams, num_nodes, width = features.grams[:, :-1, :-1], features.num_nodes, features.num_features
+    ridge = torch.eye(width, dtype=grams.dtype, device=grams.device)
+    nodes = torch.arange(num_nodes, device=grams.device)
+    group = torch.zeros_like(nodes) if features.group is None else features.group
+    num_rows = torch.as_tensor(features.rows_of(), dtype=grams.dtype, device=grams.device).expand(num_nodes)
     order: list[int] = []
     total = 0.0
     for _ in range(num_nodes):
-        residual = gram.diagonal()[num_nodes * width :].clone()
-        residual[order] = torch.inf
+        freedom = torch.maximum(num_rows - width * len(order), num_rows / 10)
+        squares = grams[group, num_nodes * width + nodes, num_nodes * width + nodes]
+        variance = torch.where(num_rows > 0, squares / freedom, 0.0)
+        of_all = variance.clone()
+        variance[order] = torch.inf
         waiting = required.clone()
         waiting[order] = False
-        residual[waiting.any(0)] = torch.inf
-        node = int(residual.argmin())
-        freedom = max(features.num_rows - width * len(order), features.num_rows / 10)
-        total += float(residual[node]) / freedom
+        variance[waiting.any(0)] = torch.inf
+        node = int(variance.argmin())
+        total += float(of_all[node])
         order.append(node)
-        side = gram[:, node * width : (node + 1) * width]
-        gram = gram - side @ torch.linalg.solve(side[node * width : (node + 1) * width] + ridge, side.mT)
-    return torch.tensor(order, device=gram.device), math.log(total / num_nodes)
+        side = grams[..., node * width : (node + 1) * width]
+        own = side[:, node * width : (node + 1) * width] + ridge
+        grams = grams - side @ torch.linalg.solve(own, side.mT)
+    return torch.tensor(order, device=grams.device), math.log(total / max(1, int((num_rows > 0).sum())))
 
 
 def improve_order(order: Tensor, log_evidence: Callable[[Tensor], Tensor], *, max_sweeps: int = 5) -> Tensor:

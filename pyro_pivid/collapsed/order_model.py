@@ -11,7 +11,9 @@ from pyro.infer.autoguide import AutoNormal
 from torch import Tensor
 
 from pyro_pivid.collapsed.evidence import OrderEvidence
+from pyro_pivid.distributions import PlackettLuce, RestrictedOrders
 from pyro_pivid.distributions.plackett_luce_mixture import PlackettLuceMixture
+from pyro_pivid.ops.graph import topological_order
 from pyro_pivid.order_prior import make_order_law
 
 # Particles stand left of two dimensions, as in relaxed inference: one prior function of a user serves both.
@@ -35,21 +37,33 @@ class OrderModel:
     :param evidence: evidence of orders, dense or sparse.
     :param order_prior: ``None`` (uniform), scores ``(D,)``, a :class:`~pyro_pivid.distributions.PlackettLuce`, or a
         Pyro function that returns scores or such a law and may sample latent sites.
+    :param before: boolean ``(D, D)``: i has to come before j. The prior is cut to the orders that agree.
     """
 
-    def __init__(self, evidence: OrderEvidence, order_prior: Any = None) -> None:
+    def __init__(self, evidence: OrderEvidence, order_prior: Any = None, *, before: Tensor | None = None) -> None:
         self.evidence = evidence
         self.order_prior = order_prior
+        self.before = before if before is not None and bool(before.any()) else None
         weights = evidence.log_noise_weights
         self._like = torch.zeros(evidence.num_nodes, dtype=weights.dtype, device=weights.device)
 
     def __call__(self, *_: Any) -> Tensor:
         """Draw an order and weigh it by its evidence; data that a fit loop passes along are not looked at."""
-        order = pyro.sample("order", make_order_law(self.order_prior, self._like))
+        order = pyro.sample("order", self.order_law())
         with torch.no_grad():
             log_evidence = self.evidence.log_evidence(order)
         pyro.factor("evidence", log_evidence)
         return order
+
+    def order_law(self) -> PlackettLuce | RestrictedOrders:
+        """The prior of the order, latent sites of its own drawn first; not normalised where ``before`` cuts it."""
+        return make_order_law(self.order_prior, self._like, self.before)
+
+    def first_order(self) -> Tensor:
+        """The first order that ``before`` allows, nodes by their numbers."""
+        if self.before is None:
+            return torch.arange(len(self._like), device=self._like.device)
+        return topological_order(self.before).to(self._like.device)
 
     def extra_sites(self) -> list[str]:
         """Names of the latent sites of the order prior."""
@@ -96,7 +110,7 @@ class OrderGuide:
             lambda: _SYMMETRY_BREAKING * torch.randn(shape, dtype=like.dtype, device=like.device),
         )
         weights = pyro.param("guide.component_logits", lambda: like.new_zeros(self.num_components))
-        return PlackettLuceMixture(weights, scores)
+        return PlackettLuceMixture(weights, scores, self.model.before)
 
 
 @torch.no_grad()

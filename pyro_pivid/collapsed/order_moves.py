@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pyro_pivid.collapsed.evidence import OrderEvidence, check_orders
-from pyro_pivid.collapsed.order_terms import OrderTerms, PriorTerms, make_terms
+from pyro_pivid.collapsed.order_terms import OrderTerms, PrecedenceTerms, PriorTerms, make_terms
 from pyro_pivid.distributions import PlackettLuce
 
 
@@ -31,9 +31,12 @@ class OrderChains:
 
     :param evidence: evidence of orders, dense or sparse.
     :param prior_scores: scores ``(D,)`` of a Plackett-Luce prior; ``None`` for a uniform one.
+    :param before: boolean ``(D, D)``: i has to come before j. Chains that start from such orders stay among them.
     """
 
-    def __init__(self, evidence: OrderEvidence, *, prior_scores: Tensor | None = None) -> None:
+    def __init__(
+        self, evidence: OrderEvidence, *, prior_scores: Tensor | None = None, before: Tensor | None = None
+    ) -> None:
         self.evidence = evidence
         self.num_nodes = evidence.num_nodes
         self.terms: list[OrderTerms] = [make_terms(evidence)]
@@ -41,6 +44,8 @@ class OrderChains:
         if prior_scores is not None and bool((prior_scores != prior_scores[0]).any()):
             self.prior = PlackettLuce(prior_scores.detach().double())
             self.terms.append(PriorTerms(prior_scores))
+        if before is not None and bool(before.any()):
+            self.terms.append(PrecedenceTerms(before))
 
     def run(
         self, order: Tensor, generator: torch.Generator, *, num_warmup: int, num_sweeps: int, entropy: float = 0.0

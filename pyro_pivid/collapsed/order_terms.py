@@ -15,6 +15,8 @@ from torch import Tensor
 
 from pyro_pivid.collapsed.conjugate import gaussian_log_evidence, student_log_evidence
 from pyro_pivid.collapsed.dense import DenseEvidence
+from pyro_pivid.collapsed.dense_cut import CutDenseEvidence
+from pyro_pivid.collapsed.dense_cut_terms import CutDenseTerms, place_sums
 from pyro_pivid.collapsed.evidence import OrderEvidence
 from pyro_pivid.collapsed.parent_sets import ParentSetEvidence
 from pyro_pivid.collapsed.set_sums import candidate_codes, padded_candidates
@@ -52,6 +54,8 @@ def make_terms(evidence: OrderEvidence) -> OrderTerms:
     :param evidence: a :class:`~pyro_pivid.collapsed.DenseEvidence` or
         :class:`~pyro_pivid.collapsed.ParentSetEvidence`.
     """
+    if isinstance(evidence, CutDenseEvidence):
+        return CutDenseTerms(evidence)
     if isinstance(evidence, DenseEvidence):
         return DenseTerms(evidence)
     if isinstance(evidence, ParentSetEvidence):
@@ -63,7 +67,7 @@ def make_terms(evidence: OrderEvidence) -> OrderTerms:
 
 
 class DenseTerms:
-    """Terms of a dense evidence, all read off one Cholesky factor an order."""
+    """Terms of a dense evidence, all read off one Cholesky factor an order (and a group of nodes)."""
 
     def __init__(self, evidence: DenseEvidence) -> None:
         self.evidence = evidence
@@ -76,40 +80,54 @@ class DenseTerms:
         return min(num_nodes, max(16, 3200 // num_nodes))
 
     def swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
-        factor = self.evidence._factor(order)
-        squares = factor.diagonal(dim1=-2, dim2=-1).square()
-        first, last = squares[..., :-1], squares[..., 1:]
-        # Of the two rows of the factor only their 2 × 2 corner changes, and its determinant stays.
-        new_first = last + factor.diagonal(offset=-1, dim1=-2, dim2=-1).square()
-        new_last = first * last / new_first
-        log_det, ridge = self._log_dets(squares)[..., :-1], self.evidence.ridge
-        places = [log_det, log_det + (first / ridge).log(), log_det, log_det + (new_first / ridge).log()]
-        log_dets, residuals = torch.stack(places), torch.stack([first, last, new_first, new_last]) - ridge
+        ridge, groups = self.evidence.ridge, self.evidence.groups
+        factors = groups.factors(order)
+
+        def of_group(factor: Tensor) -> Tensor:
+            squares = factor.diagonal(dim1=-2, dim2=-1).square()
+            first, last = squares[..., :-1], squares[..., 1:]
+            # Of the two rows of the factor only their 2 × 2 corner changes, and its determinant stays.
+            new_first = last + factor.diagonal(offset=-1, dim1=-2, dim2=-1).square()
+            new_last = first * last / new_first
+            log_det = self._log_dets(squares)[..., :-1]
+            places = [log_det, log_det + (first / ridge).log(), log_det, log_det + (new_first / ridge).log()]
+            residuals = torch.stack([first, last, new_first, new_last]) - ridge
+            return torch.stack([torch.stack(places), residuals])
+
+        first, last = order[..., :-1], order[..., 1:]
+        nodes = torch.stack([first, last, last, first])  # whose term it is: after the swap they have changed places
+        log_dets, residuals = groups.choose(nodes, map(of_group, factors))
         if self._couples:
-            variance = self.evidence._noise_variances(factor, generator)[..., :1]
+            variance = self.evidence._noise_variances(order, factors, generator)[..., :1]
             terms = -0.5 * (log_dets + residuals / variance)  # what is left out is the same for every order
         else:
-            terms = self._local(log_dets, residuals)
+            terms = self._local(nodes, log_dets, residuals)
         return terms[2] + terms[3] - terms[0] - terms[1]
 
     def insertion_scores(self, rest: Tensor, node: Tensor) -> Tensor:
-        ridge, matrix = self.evidence.ridge, self.evidence._matrix
-        factor = self.evidence._factor(torch.cat([rest, node.unsqueeze(-1)], -1))
-        squares = factor.diagonal(dim1=-2, dim2=-1).square()
-        log_det = self._log_dets(squares)
-        # The node's own row of the factor holds what each of the others explains of it, and what is left of it at each
-        # place says what it explains of the one behind: the two share a 2 × 2 determinant.
-        explained = torch.nn.functional.pad(factor[..., -1, :-1].square().cumsum(-1), (1, 0))
-        left = matrix[node, node].unsqueeze(-1) - explained
-        own = log_det, left - ridge
-        ahead = log_det[..., :-1], squares[..., :-1] - ridge
-        with_node = squares[..., :-1] * left[..., 1:] / left[..., :-1]
-        behind = log_det[..., :-1] + (left[..., :-1] / ridge).log(), with_node - ridge
+        ridge, groups = self.evidence.ridge, self.evidence.groups
+
+        def of_group(factor: Tensor) -> Tensor:
+            squares = factor.diagonal(dim1=-2, dim2=-1).square()
+            log_det = self._log_dets(squares)
+            # The node's own row of the factor holds what each of the others explains of it, and what is left of it at
+            # each place says what it explains of the one behind: the two share a 2 × 2 determinant.
+            left = factor[..., -1, :].square().flip(-1).cumsum(-1).flip(-1)
+            with_node = squares[..., :-1] * left[..., 1:] / left[..., :-1]
+            ahead = torch.stack([log_det[..., :-1], squares[..., :-1] - ridge])
+            behind = torch.stack([log_det[..., :-1] + (left[..., :-1] / ridge).log(), with_node - ridge])
+            return torch.cat([ahead, behind, torch.stack([log_det, left - ridge])], -1)
+
+        order = torch.cat([rest, node.unsqueeze(-1)], -1)
+        nodes = torch.cat([rest, rest, node.unsqueeze(-1).expand_as(order)], -1)
+        log_det, residual = groups.choose(nodes, map(of_group, groups.factors(order)))
+        sizes = [rest.shape[-1], rest.shape[-1], order.shape[-1]]
         if not self._couples:
-            return _place_sums(self._local(*ahead), self._local(*behind)) + self._local(*own)
-        total_log_det = _place_sums(ahead[0], behind[0]) + own[0]
-        total_residual = _place_sums(ahead[1], behind[1]) + own[1]
-        joint = self.evidence.statistics.num_rows * self.evidence.num_nodes
+            ahead, behind, own = self._local(nodes, log_det, residual).split(sizes, -1)
+            return place_sums(ahead, behind) + own
+        ahead, behind, own = torch.stack([log_det, residual]).split(sizes, -1)
+        total_log_det, total_residual = place_sums(ahead, behind) + own
+        joint = self.evidence.statistics.total_rows
         return student_log_evidence(total_log_det, total_residual, joint, *self.evidence.noise.prior)
 
     def _log_dets(self, squares: Tensor) -> Tensor:
@@ -117,8 +135,8 @@ class DenseTerms:
         logs = (squares / self.evidence.ridge).log()
         return logs.cumsum(-1) - logs
 
-    def _local(self, log_det: Tensor, residual: Tensor) -> Tensor:
-        num_rows = self.evidence.statistics.num_rows
+    def _local(self, node: Tensor, log_det: Tensor, residual: Tensor) -> Tensor:
+        num_rows = self.evidence.statistics.rows_of(node)
         if self.evidence.noise.scale is not None:
             return gaussian_log_evidence(log_det, residual, num_rows, 2 * math.log(self.evidence.noise.scale))
         return student_log_evidence(log_det, residual, num_rows, *self.evidence.noise.prior)
@@ -180,7 +198,7 @@ class SparseTerms:
             ahead = ahead + self._absent[rest, node]
             behind = behind + self._absent[node, rest]
         weights = self.evidence.log_noise_weights[:, None, None]
-        return (_place_sums(ahead, behind) + own_terms + weights).logsumexp(0)
+        return (place_sums(ahead, behind) + own_terms + weights).logsumexp(0)
 
     def _bit(self, candidate: Tensor, node: Tensor) -> Tensor:
         """The bit of ``candidate`` in codes of ``node``, 0 if it is not among its candidates."""
@@ -212,16 +230,37 @@ class PriorTerms:
         left = _sums_from(self.scores[rest])
         own = self.scores[node].unsqueeze(-1)
         with_own = torch.logaddexp(torch.nn.functional.pad(left, (0, 1), value=-torch.inf), own)
-        return _place_sums(-with_own[..., :-1], -left) - with_own
+        return place_sums(-with_own[..., :-1], -left) - with_own
+
+
+class PrecedenceTerms:
+    """Terms of what is certain of the order: a change that puts i behind j where i has to come before j gains -∞.
+
+    >>> terms = PrecedenceTerms(torch.tensor([[False, True], [False, False]]))
+    >>> terms.swap_gains(torch.tensor([[0, 1]]), torch.Generator())
+    tensor([[-inf]], dtype=torch.float64)
+    >>> terms.insertion_scores(torch.tensor([[1]]), torch.tensor([0]))
+    tensor([[0., -inf]], dtype=torch.float64)
+
+    :param before: boolean ``(D, D)``.
+    """
+
+    def __init__(self, before: Tensor) -> None:
+        self.before = before
+        self._cost = torch.where(before, -torch.inf, 0.0).double()
+
+    @property
+    def num_insertions(self) -> int:
+        return len(self.before)
+
+    def swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
+        return self._cost[order[..., :-1], order[..., 1:]]
+
+    def insertion_scores(self, rest: Tensor, node: Tensor) -> Tensor:
+        node = node.unsqueeze(-1)
+        return place_sums(self._cost[node, rest], self._cost[rest, node])
 
 
 def _sums_from(scores: Tensor) -> Tensor:
     """Logsumexp of the scores from each place to the end."""
     return scores.flip(-1).logcumsumexp(-1).flip(-1)
-
-
-def _place_sums(ahead: Tensor, behind: Tensor) -> Tensor:
-    """For each of D places, the terms of the D - 1 others: those ahead of the place, then those behind it."""
-    before = torch.nn.functional.pad(ahead.cumsum(-1), (1, 0))
-    after = torch.nn.functional.pad(behind.flip(-1).cumsum(-1).flip(-1), (0, 1))
-    return before + after

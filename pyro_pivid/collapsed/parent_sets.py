@@ -15,7 +15,7 @@ from pyro_pivid.collapsed.noise import Noise
 from pyro_pivid.collapsed.set_sums import SetSums, candidate_codes, padded_candidates
 from pyro_pivid.collapsed.set_tables import build_tables
 from pyro_pivid.collapsed.subset_tables import SparseSubsets
-from pyro_pivid.statistics import SufficientStatistics
+from pyro_pivid.regimes import sum_statistics
 
 
 class ParentSetEvidence:
@@ -94,6 +94,7 @@ class ParentSetEvidence:
         num_candidates: int | None = None,
         prune: float = 8.0,
         max_sets: int = 100_000,
+        interventions: Tensor | None = None,
     ) -> ParentSetEvidence:
         """The evidence of a table ``(N, D)``.
 
@@ -102,14 +103,18 @@ class ParentSetEvidence:
         :param standardize: whether columns are standardised; by default with per-node noise only. Edges come in the
             units of ``values`` either way.
         :param num_features: spline features a parent.
+        :param interventions: boolean ``(N, D)``, true where a node was set from outside: its own term of that row
+            leaves the likelihood.
         """
         if standardize is None:
             standardize = noise == "per-node"
         if features == "linear":
-            statistics = SufficientStatistics.from_data(values, intercept=True)
+            statistics = sum_statistics(values, intercept=True, interventions=interventions)
             gram = linear_features(statistics, standardize=standardize)
         elif features == "spline":
-            gram = spline_features(values, num_features=num_features, standardize=standardize)
+            gram = spline_features(
+                values, num_features=num_features, standardize=standardize, interventions=interventions
+            )
         else:
             raise ValueError(f'Expected `features` to be "linear" or "spline", but got {features!r}.')
         return cls(
@@ -122,6 +127,11 @@ class ParentSetEvidence:
             prune=prune,
             max_sets=max_sets,
         )
+
+    @property
+    def required_links(self) -> Tensor:
+        """Which links are in every graph, boolean ``(D, D)``."""
+        return self.link_prior.required
 
     @property
     def num_sets(self) -> list[int]:

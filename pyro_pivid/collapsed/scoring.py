@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -44,6 +44,9 @@ class ParentSetScorer:
     :math:`t = \alpha_\mu (\alpha_w - D - 1) / (\alpha_\mu + 1) = 1/2` on standardised columns. That is a regression
     of ridge t whose variance is InverseGamma((α_w - D + m + 1)/2, t/2) for m parents, and Markov-equivalent DAGs get
     equal evidence.
+
+    With interventions a node is scored on its own rows: those in which it was left to its mechanism. The flat prior of
+    its mean, or BGe's, is then centred there. DAGs that are equivalent given the targets get equal BGe evidence.
 
     >>> from pyro_pivid.collapsed.features import linear_features
     >>> from pyro_pivid.statistics import SufficientStatistics
@@ -87,10 +90,25 @@ class ParentSetScorer:
     def regress(self, node: Tensor, members: Tensor) -> Regression:
         """Regressions of nodes ``(n,)`` on parents ``(n, m)`` (-1: no parent)."""
         columns = self.features.columns(node, members)
-        gram = self.features.gram[columns.unsqueeze(-1), columns.unsqueeze(-2)].unsqueeze(1)
+        gram = self.features.inner_products(node, columns).unsqueeze(1)
         num_features = columns.shape[-1] - 1
         ridge = torch.nn.functional.pad(torch.ones(num_features, dtype=gram.dtype, device=gram.device), (0, 1))
-        factor, info = torch.linalg.cholesky_ex(gram + torch.diag(ridge) * self.ridges[:, None, None])
+        gram = gram + torch.diag(ridge) * self.ridges[:, None, None]
+        num_rows = self.features.rows_of(node)
+        if isinstance(num_rows, Tensor) and bool((num_rows == 0).any()):
+            return self._regress_without_rows(gram, num_rows == 0)
+        return self._factorize(gram)
+
+    def _regress_without_rows(self, gram: Tensor, is_empty: Tensor) -> Regression:
+        """The same where some nodes have no row to be scored on: their response is zero, and so is the residual."""
+        gram = gram.clone()
+        gram[..., -1, -1] += is_empty.to(gram.dtype).unsqueeze(-1)  # any positive number gives a factor
+        found = self._factorize(gram)
+        return replace(found, residual=found.residual.masked_fill(is_empty.unsqueeze(-1), 0.0))
+
+    def _factorize(self, gram: Tensor) -> Regression:
+        """Regressions from inner products with the ridges added, ``(n, R, k, k)``."""
+        factor, info = torch.linalg.cholesky_ex(gram)
         squares = factor.diagonal(dim1=-2, dim2=-1).square()
         if bool((info > 0).any()) or bool((squares[..., -1] <= 0).any()):
             raise ValueError(
@@ -100,21 +118,26 @@ class ParentSetScorer:
         log_det = (squares[..., :-1] / self.ridges.unsqueeze(-1)).log().sum(-1)
         return Regression(factor, log_det, squares[..., -1])
 
-    def log_evidence_by_scale(self, log_det: Tensor, residual: Tensor, sizes: Tensor) -> Tensor:
+    def log_evidence_by_scale(
+        self, log_det: Tensor, residual: Tensor, sizes: Tensor, node: Tensor | None = None
+    ) -> Tensor:
         """Log evidence at every prior scale and noise value, weights of the scales included, ``(n, R, G)``.
 
         :param log_det: log determinants, ``(n, R)``.
         :param residual: residuals, ``(n, R)``.
         :param sizes: numbers of parents, ``(n,)``.
+        :param node: whose regressions these are, ``(n,)``; needed with interventions, where rows differ.
         """
-        log_det, residual, num_rows = log_det.unsqueeze(-1), residual.unsqueeze(-1), self.features.num_rows
+        log_det, residual = log_det.unsqueeze(-1), residual.unsqueeze(-1)
+        num_rows = self._num_rows(node)
+        if isinstance(num_rows, Tensor):
+            num_rows = num_rows[:, None, None]
         if self.log_variances is not None:
             log_evidence = gaussian_log_evidence(log_det, residual, num_rows, self.log_variances)
         elif self.is_bge:
-            num_rows += 1  # the mean has a proper prior here, centred at the sample mean, and takes no row
             shape, scale = self._variance_prior(sizes[:, None, None])
             log_evidence = student_log_evidence(log_det, residual, num_rows, shape, scale)
-            log_evidence = log_evidence - 0.5 * math.log(1 + num_rows)
+            log_evidence = log_evidence - 0.5 * torch.as_tensor(1 + num_rows, dtype=residual.dtype).log()
         else:
             log_evidence = student_log_evidence(log_det, residual, num_rows, *self.noise.prior)
         return log_evidence - math.log(len(self.ridges))
@@ -132,7 +155,7 @@ class ParentSetScorer:
     def log_evidence(self, node: Tensor, members: Tensor) -> Tensor:
         """Log marginal likelihood of nodes ``(n,)`` given parents ``(n, m)``, shape ``(n, G)``."""
         numbers = self.sufficient_numbers(node, members)
-        return self.log_evidence_by_scale(*numbers, (members >= 0).sum(-1)).logsumexp(1)
+        return self.log_evidence_by_scale(*numbers, (members >= 0).sum(-1), node).logsumexp(1)
 
     def sample_coefficients(
         self, node: Tensor, members: Tensor, noise_index: Tensor, generator: torch.Generator | None = None
@@ -155,12 +178,12 @@ class ParentSetScorer:
         first = torch.full((int(inverse.max()) + 1,), len(node), device=node.device)
         first = first.scatter_reduce(0, inverse, rows, "amin")  # one row of each distinct regression
         regression = self.regress(node[first], members[first])
-        by_scale = self.log_evidence_by_scale(regression.log_det, regression.residual, sizes[first])
+        by_scale = self.log_evidence_by_scale(regression.log_det, regression.residual, sizes[first], node[first])
         index = noise_index[first] if by_scale.shape[-1] > 1 else torch.zeros_like(first)
         probs = by_scale[torch.arange(len(first), device=node.device), :, index].softmax(-1)
         scale = torch.multinomial(probs[inverse], 1, generator=generator).squeeze(-1)
         factor, residual = regression.factor[inverse, scale], regression.residual[inverse, scale]
-        variance = self._sample_variance(residual, sizes, noise_index, generator)
+        variance = self._sample_variance(node, residual, sizes, noise_index, generator)
         noise = torch.randn(factor.shape[:-1], dtype=factor.dtype, device=factor.device, generator=generator)
         target = (factor[:, -1] + variance.sqrt().unsqueeze(-1) * noise)[:, :-1, None]
         weights = torch.linalg.solve_triangular(factor[:, :-1, :-1].mT, target, upper=True).squeeze(-1)
@@ -168,14 +191,22 @@ class ParentSetScorer:
         return weights.masked_fill(members.unsqueeze(-1) < 0, 0.0)
 
     def _sample_variance(
-        self, residual: Tensor, sizes: Tensor, noise_index: Tensor, generator: torch.Generator | None
+        self,
+        node: Tensor,
+        residual: Tensor,
+        sizes: Tensor,
+        noise_index: Tensor,
+        generator: torch.Generator | None,
     ) -> Tensor:
         if self.log_variances is not None:
             index = noise_index if len(self.log_variances) > 1 else torch.zeros_like(noise_index)
             return self.log_variances[index].exp()
         shape, scale = self._variance_prior(sizes)
-        num_rows = self.features.num_rows + self.is_bge
-        return inverse_gamma_sample(shape + num_rows / 2, scale + residual / 2, generator)
+        return inverse_gamma_sample(shape + self._num_rows(node) / 2, scale + residual / 2, generator)
+
+    def _num_rows(self, node: Tensor | None) -> int | Tensor:
+        """Rows that count; BGe's mean has a proper prior, centred at the sample mean, and takes none of them."""
+        return self.features.rows_of(node, observed=self.is_bge)
 
     def _variance_prior(self, sizes: Tensor) -> tuple[Tensor, float]:
         """InverseGamma prior of a node's own variance; BGe's shape grows with the number of parents."""

@@ -16,7 +16,8 @@ def screen_candidates(features: FeatureGram, num_candidates: int, allowed: Tenso
     Three rankings are made for every node: by forward selection (add the parent whose features reduce the residual
     most, again and again, which sees through cancelling effects one step at a time), by partial correlation given
     all other columns (a parent is never separated from its child), and by marginal share of variance. A node's
-    place is its best place in the three, forward selection first among equals.
+    place is its best place in the three, forward selection first among equals. With interventions each node looks at
+    its own rows.
 
     >>> from pyro_pivid.collapsed.features import linear_features
     >>> from pyro_pivid.statistics import SufficientStatistics
@@ -48,13 +49,27 @@ def _ranks(strength: Tensor, free: Tensor) -> Tensor:
 
 
 def _partial_correlations(features: FeatureGram) -> Tensor:
-    """Squared partial correlations of the columns given all others, with a ridge of one row."""
-    first = features.num_nodes * features.num_features
-    block = features.gram[first:-1, first:-1]
+    """Squared partial correlations of the columns given all others, with a ridge of one row; responses along rows."""
+    first, num_nodes = features.num_nodes * features.num_features, features.num_nodes
+    by_group = torch.stack([_squared_partials(gram[first:-1, first:-1], rows) for gram, rows in _groups(features)])
+    if features.group is None:
+        return by_group[0]
+    return by_group[features.group, torch.arange(num_nodes, device=by_group.device)]
+
+
+def _groups(features: FeatureGram) -> list[tuple[Tensor, int]]:
+    """Inner products and number of rows of each group."""
+    rows = features.num_rows.tolist() if isinstance(features.num_rows, Tensor) else [features.num_rows]
+    return list(zip(features.grams, rows, strict=True))
+
+
+def _squared_partials(block: Tensor, num_rows: int) -> Tensor:
     size = block.diagonal().sqrt()
-    correlation = block / torch.outer(size, size)
+    # A column may be constant over the rows of other nodes: it is then uncorrelated with everything.
+    size = torch.where(size > 0, size, 1.0)
+    correlation = (block / torch.outer(size, size)).fill_diagonal_(1.0)
     eye = torch.eye(len(block), dtype=block.dtype, device=block.device)
-    precision = torch.linalg.inv(correlation + eye / features.num_rows)
+    precision = torch.linalg.inv(correlation + eye / max(num_rows, 1))
     return precision.square() / torch.outer(precision.diagonal(), precision.diagonal())
 
 
@@ -74,7 +89,7 @@ def _forward_chunk(features: FeatureGram, nodes: Tensor, num_steps: int, free: T
     num_columns, rows = num_nodes * width, torch.arange(len(nodes), device=nodes.device)
     feature_columns = torch.arange(num_columns, device=nodes.device).expand(len(nodes), -1)
     columns = torch.cat([feature_columns, num_columns + nodes.unsqueeze(-1)], -1)
-    gram = features.gram[columns.unsqueeze(-1), columns.unsqueeze(-2)]
+    gram = features.inner_products(nodes, columns)
     ridge = torch.eye(width, dtype=gram.dtype, device=gram.device)
     ranks = torch.full((len(nodes), num_nodes), num_nodes, device=nodes.device)
     marginal = ranks

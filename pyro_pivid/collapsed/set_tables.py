@@ -86,7 +86,7 @@ def _shared_noise_tables(
 
         def score(node: Tensor, members: Tensor) -> Tensor:
             numbers = remembered[int(node[0])](node, members)
-            log_evidence = scorer.log_evidence_by_scale(*numbers, node).logsumexp(1)
+            log_evidence = scorer.log_evidence_by_scale(*numbers, node, node).logsumexp(1)
             return log_evidence + link_prior.set_weight(node, members).unsqueeze(-1)
 
         return scorer, score
@@ -99,12 +99,13 @@ def _shared_noise_tables(
         scorer, _ = scores_at(log_variances)
         total = torch.zeros_like(log_variances)
         for node, sets, members in allowed:
-            by_scale = scorer.log_evidence_by_scale(*remembered[node].at(sets), sets)
-            weights = link_prior.set_weight(torch.full_like(sets, node), members)
+            nodes = torch.full_like(sets, node)
+            by_scale = scorer.log_evidence_by_scale(*remembered[node].at(sets), sets, nodes)
+            weights = link_prior.set_weight(nodes, members)
             total += (by_scale.logsumexp(1) + weights.unsqueeze(-1)).logsumexp(0).cpu()
         return total
 
-    grid, step = noise_grid(order_evidence, start, features.num_rows * features.num_nodes)
+    grid, step = noise_grid(order_evidence, start, features.total_rows)
     scorer, score = scores_at(grid)
     tables = [by_frequency(table) for table in grow(score)]
     return tables, scorer, torch.full_like(grid, math.log(step)).to(features.gram.device)

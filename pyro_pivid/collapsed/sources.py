@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
-from pyro_pivid.collapsed.dense import DenseEvidence
 from pyro_pivid.collapsed.evidence import OrderEvidence
 from pyro_pivid.collapsed.exact import ExactPosterior
+from pyro_pivid.collapsed.given_orders import (
+    certain_where_required,
+    edges_and_equations,
+    kind_of,
+    log_evidence_of,
+    mean_edge_probs,
+    read_out,
+)
 from pyro_pivid.collapsed.order_model import orders_at_once
-from pyro_pivid.collapsed.parent_sets import ParentSetEvidence
 from pyro_pivid.ops.permutation import precedence_mask
 from pyro_pivid.posterior.equations import Equations
-from pyro_pivid.posterior.regression import equations_of_sets, linear_of_dense, weights_of_sets
 from pyro_pivid.posterior.splines import SplineBasis
 
 
@@ -39,6 +42,9 @@ class OrderBankSource:
         itself which links are absent.
     :param probs: the edge probabilities, if they are known already.
     :param basis: what makes spline features of new rows, for the equations of a spline evidence.
+    :param num_groups: the bank is so many groups of one size, one after the other, each of a restart of its own.
+    :param log_prior: log prior probability of each order of the bank ``(B,)``, if it is known.
+    :param log_guide: log probability of each under the guide ``(B,)``, if it is known.
     """
 
     def __init__(
@@ -50,12 +56,20 @@ class OrderBankSource:
         link_threshold: float = 0.5,
         probs: Tensor | None = None,
         basis: SplineBasis | None = None,
+        num_groups: int = 1,
+        log_prior: Tensor | None = None,
+        log_guide: Tensor | None = None,
     ) -> None:
+        if len(orders) % num_groups:
+            raise ValueError(f"Expected {num_groups} groups of one size, but got {len(orders)} orders.")
         self.evidence = evidence
         self.orders = orders
         self.weights = torch.full((len(orders),), 1 / len(orders)) if weights is None else weights
         self.link_threshold = link_threshold
         self.basis = basis
+        self.num_groups = num_groups
+        self.log_prior = log_prior
+        self.log_guide = log_guide
         self._probs = probs
 
     @property
@@ -86,6 +100,48 @@ class OrderBankSource:
             total += torch.einsum("s,sij->ij", share, precedence_mask(some).to(total))
         return total
 
+    def restarts(self) -> list[OrderBankSource]:
+        """One source for each group of the bank.
+
+        >>> from pyro_pivid.collapsed import DenseEvidence
+        >>> evidence = DenseEvidence.from_data(torch.randn(50, 2), noise=1.0)
+        >>> source = OrderBankSource(evidence, torch.tensor([[0, 1], [1, 0]]), num_groups=2)
+        >>> [part.orders.tolist() for part in source.restarts()]
+        [[[0, 1]], [[1, 0]]]
+        """
+        size = len(self.orders) // self.num_groups
+        parts = [slice(k * size, (k + 1) * size) for k in range(self.num_groups)]
+        return [
+            OrderBankSource(
+                self.evidence,
+                self.orders[part],
+                self.weights[part] / self.weights[part].sum(),
+                link_threshold=self.link_threshold,
+                basis=self.basis,
+                log_prior=None if self.log_prior is None else self.log_prior[part],
+                log_guide=None if self.log_guide is None else self.log_guide[part],
+            )
+            for part in parts
+        ]
+
+    @torch.no_grad()
+    def log_densities(self, orders: Tensor) -> dict[str, Tensor]:
+        """What is known of orders ``(S, D)`` of the bank, each ``(S,)``.
+
+        ``log_evidence`` is log p(X | order), ``log_p`` log p(X, order), ``log_guide`` as it was given.
+        """
+        distinct, inverse = torch.cat([orders, self.orders]).unique(dim=0, return_inverse=True)
+        asked, banked = inverse.split([len(orders), len(self.orders)])
+        first = torch.empty(len(distinct), dtype=torch.long, device=orders.device)
+        first[banked] = torch.arange(len(banked), device=orders.device)  # orders that repeat have the same densities
+        place = first[asked]
+        known = {"log_evidence": log_evidence_of(self.evidence, orders)}
+        if self.log_prior is not None:
+            known["log_p"] = known["log_evidence"] + self.log_prior[place].to(known["log_evidence"])
+        if self.log_guide is not None:
+            known["log_guide"] = self.log_guide[place]
+        return known
+
     def _draw_orders(self, num_samples: int) -> Tensor:
         chosen = torch.multinomial(self.weights, num_samples, replacement=True).to(self.orders.device)
         return self.orders[chosen]
@@ -94,7 +150,7 @@ class OrderBankSource:
         """P(i → j), shape ``(D, D)``, exact given the orders of the bank."""
         if self._probs is None:
             self._probs = mean_edge_probs(self.evidence, self.orders, self.weights, link_threshold=self.link_threshold)
-        return self._probs
+        return certain_where_required(self.evidence, self._probs)
 
 
 class ExactSource:
@@ -139,76 +195,15 @@ class ExactSource:
         """Exact P(i before j), shape ``(D, D)``."""
         return self.posterior.precedence_probs()
 
+    @torch.no_grad()
+    def log_densities(self, orders: Tensor) -> dict[str, Tensor]:
+        """Of orders ``(S, D)``: log p(order | X), log p(X, order) and log p(X | order), each ``(S,)``."""
+        log_q = self.posterior.log_prob(orders)
+        log_evidence = log_evidence_of(self.posterior.evidence, orders)
+        return {"log_q": log_q, "log_p": log_q + self.posterior.log_evidence, "log_evidence": log_evidence}
+
     def edge_probs(self) -> Tensor:
         """Exact P(i → j), shape ``(D, D)``."""
         if self._probs is None:
             self._probs = self.posterior.edge_probs(threshold=self.link_threshold)
-        return self._probs
-
-
-def mean_edge_probs(
-    evidence: OrderEvidence, orders: Tensor, weights: Tensor | None = None, *, link_threshold: float = 0.5
-) -> Tensor:
-    """Edge probabilities averaged over orders ``(B, D)``, shape ``(D, D)``; orders that repeat are looked at once.
-
-    >>> from pyro_pivid.collapsed import DenseEvidence
-    >>> evidence = DenseEvidence.from_data(torch.randn(50, 3), noise=1.0)
-    >>> mean_edge_probs(evidence, torch.tensor([[0, 1, 2], [0, 1, 2]]), link_threshold=0.0)
-    tensor([[0., 1., 1.],
-            [0., 0., 1.],
-            [0., 0., 0.]], dtype=torch.float64)
-
-    :param evidence: evidence of orders.
-    :param orders: the orders.
-    :param weights: their probabilities; equal if not given.
-    :param link_threshold: as of :class:`OrderBankSource`.
-    """
-    distinct, inverse = orders.unique(dim=0, return_inverse=True)
-    each = torch.full((len(orders),), 1 / len(orders)) if weights is None else weights
-    each = each.to(orders.device, torch.float64)
-    total = torch.zeros(len(distinct), dtype=torch.float64, device=orders.device).index_add_(0, inverse, each)
-    probs = torch.zeros(orders.shape[-1], orders.shape[-1], dtype=torch.float64, device=orders.device)
-    at_once = orders_at_once(orders.shape[-1])
-    for some, share in zip(distinct.split(at_once), total.split(at_once), strict=True):
-        given = evidence.edge_probs_given_order(some, threshold=link_threshold)
-        probs += torch.einsum("s,sij->ij", share, given)
-    return probs.clamp(max=1.0)
-
-
-def read_out(evidence: OrderEvidence, edges: Tensor, link_threshold: float) -> Tensor:
-    """Edges with those of a dense evidence cut at the threshold; a sparse evidence has its own exact zeros."""
-    return torch.where(edges.abs() > link_threshold, edges, 0.0) if isinstance(evidence, DenseEvidence) else edges
-
-
-def kind_of(evidence: OrderEvidence) -> str:
-    """What the edges of an evidence are: ``"linear"`` weights, or the size of ``"nonlinear"`` effects.
-
-    >>> from pyro_pivid.collapsed import ParentSetEvidence
-    >>> kind_of(ParentSetEvidence.from_data(torch.randn(50, 2), features="spline"))
-    'nonlinear'
-    """
-    is_spline = isinstance(evidence, ParentSetEvidence) and evidence.features.num_features > 1
-    return "nonlinear" if is_spline else "linear"
-
-
-def edges_and_equations(
-    evidence: OrderEvidence, orders: Sequence[Tensor], link_threshold: float, basis: SplineBasis | None = None
-) -> tuple[Tensor, Equations | None]:
-    """Edges given orders, from the same random numbers as ``sample_edges``, and then their equations.
-
-    >>> from pyro_pivid.collapsed import DenseEvidence
-    >>> evidence = DenseEvidence.from_data(torch.randn(50, 2), noise=1.0)
-    >>> edges_and_equations(evidence, [torch.tensor([[0, 1]])], 0.5)[1].noise_scales
-    tensor([[1., 1.]], dtype=torch.float64)
-
-    :param evidence: evidence of orders, dense or sparse; of another there are no equations.
-    :param orders: orders ``(n, D)``, in parts.
-    :param link_threshold: as of :class:`OrderBankSource`.
-    :param basis: as of :class:`OrderBankSource`.
-    """
-    if isinstance(evidence, ParentSetEvidence):
-        coefficients = torch.cat([evidence.sample_coefficients(some)[1] for some in orders])
-        edges = weights_of_sets(evidence, coefficients)
-        return edges, equations_of_sets(evidence, edges, coefficients, basis)
-    edges = read_out(evidence, torch.cat([evidence.sample_edges(some) for some in orders]), link_threshold)
-    return edges, linear_of_dense(evidence, edges) if isinstance(evidence, DenseEvidence) else None
+        return certain_where_required(self.posterior.evidence, self._probs)

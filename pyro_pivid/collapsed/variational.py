@@ -12,9 +12,10 @@ from torch import Tensor
 
 from pyro_pivid.collapsed.covering import fit_covering_law
 from pyro_pivid.collapsed.evidence import OrderEvidence
+from pyro_pivid.collapsed.given_orders import mean_edge_probs
 from pyro_pivid.collapsed.order_model import MAX_PLATE_NESTING, OrderGuide, OrderModel, weighted_draws
 from pyro_pivid.collapsed.order_moves import OrderChains
-from pyro_pivid.collapsed.sources import OrderBankSource, mean_edge_probs
+from pyro_pivid.collapsed.sources import OrderBankSource
 from pyro_pivid.collapsed.trust import Diagnosis, ImportanceWeights
 from pyro_pivid.distributions.plackett_luce_mixture import PlackettLuceMixture
 from pyro_pivid.inference import FitResult, FitSettings, LeaveOneOutELBO, fit
@@ -119,7 +120,12 @@ class CollapsedFit:
 
 
 def fit_collapsed(
-    evidence: OrderEvidence, *, order_prior: Any = None, settings: CollapsedSettings | None = None, seed: int = 0
+    evidence: OrderEvidence,
+    *,
+    order_prior: Any = None,
+    before: Tensor | None = None,
+    settings: CollapsedSettings | None = None,
+    seed: int = 0,
 ) -> CollapsedFit:
     """Learn the posterior over orders, edges integrated out.
 
@@ -140,11 +146,12 @@ def fit_collapsed(
     :param evidence: evidence of orders, dense or sparse.
     :param order_prior: ``None`` (uniform), scores ``(D,)``, a :class:`~pyro_pivid.distributions.PlackettLuce`, or a
         Pyro function that returns scores or such a law and may sample latent sites.
+    :param before: boolean ``(D, D)``: i has to come before j; required links of a sparse evidence must be among them.
     :param settings: see :class:`CollapsedSettings`.
     :param seed: of everything random.
     """
     settings = settings or CollapsedSettings()
-    model = OrderModel(evidence, order_prior)
+    model = OrderModel(evidence, order_prior, before=before)
     guides = [OrderGuide(model, num_components=settings.num_components) for _ in range(settings.restarts)]
     fits = [_fit_one(model, guide, settings, seed, restart) for restart, guide in enumerate(guides)]
     has_latents = bool(model.extra_sites())
@@ -161,12 +168,12 @@ def fit_collapsed(
         elbo = log_ratios.mean().item()
         polished = settings.polish and not has_latents
         if polished:
-            groups = _polish(model, fits, _law(params), settings, seed)
+            groups = _polish(model, fits, _law(params, model.before), settings, seed)
             bank = torch.cat(groups)
-            covering = fit_covering_law(bank, num_components=guide.num_components, seed=seed)
+            covering = fit_covering_law(bank, before=model.before, num_components=guide.num_components, seed=seed)
             _, log_ratios = weighted_draws(model, guide, _params(covering), settings.num_draws)
         else:
-            groups, bank, covering = list(orders.chunk(2)), orders, _law(params)
+            groups, bank, covering = list(orders.chunk(2)), orders, _law(params, model.before)
     weights = ImportanceWeights.from_log_ratios(log_ratios)
     group_probs = torch.stack([mean_edge_probs(evidence, g, link_threshold=settings.link_threshold) for g in groups])
     source = OrderBankSource(
@@ -175,6 +182,9 @@ def fit_collapsed(
         None if polished else weights.weights,
         link_threshold=settings.link_threshold,
         probs=group_probs.mean(0) if polished else None,  # groups are of one size
+        num_groups=len(groups) if polished else 1,
+        log_prior=None if has_latents else model.order_law().log_prob(bank),
+        log_guide=covering.log_prob(bank).detach(),
     )
     diagnosis = Diagnosis(
         pareto_k=weights.pareto_k,
@@ -185,7 +195,7 @@ def fit_collapsed(
         disagreement=(group_probs.max(0).values - group_probs.min(0).values).max().item(),
         polished=polished,
     )
-    return CollapsedFit(source, diagnosis, _law(params), covering, fits)
+    return CollapsedFit(source, diagnosis, _law(params, model.before), covering, fits)
 
 
 def merge_guides(fits: list[FitResult]) -> dict[str, Tensor]:
@@ -207,8 +217,7 @@ def merge_guides(fits: list[FitResult]) -> dict[str, Tensor]:
 def _fit_one(model: OrderModel, guide: OrderGuide, settings: CollapsedSettings, seed: int, restart: int) -> FitResult:
     loss = LeaveOneOutELBO(settings.num_particles, analytic_kl=False, max_plate_nesting=MAX_PLATE_NESTING)
     # The fit loop reads device and identity of the data from this tensor: the evidence of one order tells data apart.
-    order = torch.arange(model.evidence.num_nodes, device=model.evidence.log_noise_weights.device)
-    data = model.evidence.log_evidence(order.unsqueeze(0))
+    data = model.evidence.log_evidence(model.first_order().unsqueeze(0))
     return fit(model, guide, data, loss=loss, settings=settings.fit_settings(restart), seed=seed + restart)
 
 
@@ -219,10 +228,10 @@ def _polish(
     evidence = model.evidence
     scores = make_order_law(model.order_prior, evidence.log_noise_weights.new_zeros(evidence.num_nodes)).logits
     per_fit = settings.chains_per_fit(evidence.num_nodes)
-    starts = [_law(fit.params).sample((per_fit,)) for fit in fits]
+    starts = [_law(fit.params, model.before).sample((per_fit,)) for fit in fits]
     draws = guide.sample((per_fit,))
     num_warmup, num_sweeps = settings.sweeps(evidence.num_nodes)
-    kept = OrderChains(evidence, prior_scores=scores).run(
+    kept = OrderChains(evidence, prior_scores=scores, before=model.before).run(
         torch.cat(starts),
         torch.Generator(device=scores.device).manual_seed(seed),
         num_warmup=num_warmup,
@@ -233,8 +242,8 @@ def _polish(
     return list(kept.view(num_groups, -1, evidence.num_nodes).unbind(0))
 
 
-def _law(params: dict[str, Tensor]) -> PlackettLuceMixture:
-    return PlackettLuceMixture(params["guide.component_logits"], params["guide.order_scores"])
+def _law(params: dict[str, Tensor], before: Tensor | None) -> PlackettLuceMixture:
+    return PlackettLuceMixture(params["guide.component_logits"], params["guide.order_scores"], before)
 
 
 def _params(law: PlackettLuceMixture) -> dict[str, Tensor]:

@@ -9,6 +9,7 @@ from pyro_pivid.distributions.plackett_luce import PlackettLuce
 from pyro_pivid.distributions.plackett_luce_matrix import PlackettLuceMatrix
 from pyro_pivid.distributions.plackett_luce_mixture import PlackettLuceMixture
 from pyro_pivid.distributions.relaxed import RelaxedPlackettLuce
+from pyro_pivid.distributions.restricted_orders import RestrictedOrders
 
 __all__ = [
     "GammaRanking",
@@ -17,6 +18,7 @@ __all__ = [
     "PlackettLuceMatrix",
     "PlackettLuceMixture",
     "RelaxedPlackettLuce",
+    "RestrictedOrders",
     "SpikeSlab",
     "StraightThroughBernoulli",
     "permutation",

@@ -9,15 +9,17 @@ import torch
 from torch import Tensor
 from torch.distributions import kl_divergence, register_kl
 
+from pyro_pivid.distributions._precedence import implies
 from pyro_pivid.distributions._prefix_sets import plackett_luce_kl
 from pyro_pivid.distributions.masked_edges import MaskedEdges
 from pyro_pivid.distributions.plackett_luce import PlackettLuce
 from pyro_pivid.distributions.plackett_luce_matrix import PlackettLuceMatrix
+from pyro_pivid.distributions.restricted_orders import RestrictedOrders
 
 
 @register_kl(PlackettLuce, PlackettLuce)
 def _kl_plackett_luce(q: PlackettLuce, p: PlackettLuce) -> Tensor:
-    return plackett_luce_kl(q.logits, p.logits)
+    return plackett_luce_kl(q.logits, p.logits, q.precedence, p.precedence)
 
 
 @register_kl(PlackettLuceMatrix, PlackettLuceMatrix)  # RelaxedPlackettLuce too, which is one
@@ -27,7 +29,17 @@ def _kl_plackett_luce_matrix(q: PlackettLuceMatrix, p: PlackettLuceMatrix) -> Te
             "Expected hard permutation matrices, but got RelaxedPlackettLuce with hard=False, whose relaxed values "
             "have no closed density. Pass hard=True."
         )
-    return plackett_luce_kl(q.logits, p.logits)
+    return plackett_luce_kl(q.logits, p.logits, q.precedence, p.precedence)
+
+
+@register_kl(PlackettLuce, RestrictedOrders)
+@register_kl(PlackettLuceMatrix, RestrictedOrders)
+def _kl_restricted(q: PlackettLuce | PlackettLuceMatrix, p: RestrictedOrders) -> Tensor:
+    # Against p as its log_prob has it: short of the log of its sum over orders, unless p is normalised.
+    kl = kl_divergence(q, p.base)
+    if not implies(q.precedence, p.precedence):
+        return torch.full_like(kl, torch.inf)
+    return kl + p.log_normalizer if p.normalize else kl
 
 
 @register_kl(MaskedEdges, MaskedEdges)

@@ -39,12 +39,20 @@ class MaskedEdges(TorchDistribution):
         ``RelaxedBernoulli`` or ``StudentT``; its diagonal is never used.
     :param order: index order ``(..., D)`` of integer dtype, or permutation matrix ``(..., D, D)`` of floating dtype,
         hard or straight-through. Its batch shape broadcasts with that of ``base``.
+    :param forbidden: boolean ``(D, D)``, links that are exactly zero whatever the order.
     :param validate_args: whether to check arguments and values.
     """
 
     arg_constraints: dict[str, constraints.Constraint] = {}
 
-    def __init__(self, base: Distribution, order: Tensor, *, validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        base: Distribution,
+        order: Tensor,
+        *,
+        forbidden: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         num_nodes = _check_base(base)
         _check_order_kind(order, num_nodes)
         if wants_validation(validate_args):
@@ -53,6 +61,9 @@ class MaskedEdges(TorchDistribution):
             else:
                 check_order(order, num_nodes)
         edge_mask = _mask_of(order)
+        if forbidden is not None:
+            _check_forbidden(forbidden, num_nodes)
+            edge_mask = edge_mask * (~forbidden).to(edge_mask)
         batch_shape = _broadcast_batch(base.batch_shape[:-2], edge_mask.shape[:-2])
         event_shape = base.batch_shape[-2:]
         # The base stays as small as it was given, so that moments and divergences of links that all orders share are
@@ -73,7 +84,7 @@ class MaskedEdges(TorchDistribution):
 
     @property
     def allowed(self) -> Tensor:
-        """Boolean mask of the links that the order allows, shape ``(..., D, D)``."""
+        """Boolean mask of the links that the order and ``forbidden`` allow, shape ``(..., D, D)``."""
         return self.edge_mask if self.edge_mask.dtype == torch.bool else self.edge_mask.detach() != 0
 
     @constraints.dependent_property(event_dim=2)
@@ -128,7 +139,7 @@ class MaskedEdges(TorchDistribution):
         if forbidden.any():
             *_, parent, child = forbidden.nonzero()[0].tolist()
             raise ValueError(
-                "Expected exact zeros for links against the order, but got "
+                "Expected exact zeros for links against the order and for forbidden ones, but got "
                 f"{int(forbidden.sum())} that are not (the first: {parent} → {child}). "
                 "Multiply the edges by `precedence_mask(order)`, or check that rows are parents and columns children."
             )
@@ -206,6 +217,14 @@ def _check_base(base: object) -> int:
             "Use base.expand([D, D]), and leave out .to_event()."
         )
     return shape[-1]
+
+
+def _check_forbidden(forbidden: Tensor, num_nodes: int) -> None:
+    if forbidden.dtype != torch.bool or forbidden.shape != (num_nodes, num_nodes):
+        raise ValueError(
+            f"Expected `forbidden` as a boolean tensor of shape ({num_nodes}, {num_nodes}), but got "
+            f"{forbidden.dtype} of shape {tuple(forbidden.shape)}. True forbids the link from row to column."
+        )
 
 
 def _check_order_kind(order: object, num_nodes: int) -> None:

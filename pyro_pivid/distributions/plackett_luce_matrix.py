@@ -9,13 +9,14 @@ from pyro.distributions.torch_distribution import TorchDistribution
 from torch import Size, Tensor
 from torch.distributions import constraints
 
+from pyro_pivid.distributions._precedence import Precedence, read_precedence
 from pyro_pivid.distributions._validation import (
     check_finite,
     check_node_vector,
     check_permutation_matrix,
     wants_validation,
 )
-from pyro_pivid.distributions.constraints import permutation_matrix
+from pyro_pivid.distributions.constraints import matrix_constraint
 from pyro_pivid.distributions.plackett_luce import PlackettLuce, log_prob_of_sorted
 from pyro_pivid.ops.permutation import order_to_matrix
 
@@ -33,18 +34,20 @@ class PlackettLuceMatrix(TorchDistribution):
     1.0
 
     :param logits: scores of the nodes, finite, shape ``(..., D)``.
+    :param before: what must come before what, as in :class:`PlackettLuce`; the gradient to :math:`\Pi` then takes the
+        nodes available at each position as given.
     :param validate_args: whether to check arguments and values.
     """
 
     arg_constraints = {"logits": constraints.real_vector}
-    support = permutation_matrix
     has_enumerate_support = True
 
-    def __init__(self, logits: Tensor, *, validate_args: bool | None = None) -> None:
+    def __init__(self, logits: Tensor, before: Any = None, *, validate_args: bool | None = None) -> None:
         check_node_vector("logits", logits)
         if wants_validation(validate_args):
             check_finite("logits", logits)
         self.logits = logits
+        self.precedence = read_precedence(before, logits.shape[-1])
         super().__init__(logits.shape[:-1], logits.shape[-1:] * 2, validate_args=validate_args)
 
     @staticmethod
@@ -56,14 +59,24 @@ class PlackettLuceMatrix(TorchDistribution):
         """The number of nodes ``D``."""
         return self.event_shape[0]
 
+    @property
+    def before(self) -> Tensor | None:
+        """The boolean matrix of what must come before what, as it was given; ``None`` where all orders are allowed."""
+        return None if self.precedence is None else self.precedence.tensor(self.logits.device)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=2)
+    def support(self) -> constraints.Constraint:
+        return matrix_constraint(self.precedence)
+
     def as_order(self) -> PlackettLuce:
         """The same law on index orders."""
-        return PlackettLuce(self.logits, validate_args=self._validate_args)
+        return PlackettLuce(self.logits, self.precedence, validate_args=self._validate_args)
 
     def expand(self, batch_shape: Any, _instance: PlackettLuceMatrix | None = None) -> PlackettLuceMatrix:
         new = self._get_checked_instance(PlackettLuceMatrix, _instance)
         batch_shape = Size(batch_shape)
         new.logits = self.logits.expand(batch_shape + self.event_shape[:1])
+        new.precedence = self.precedence
         super(PlackettLuceMatrix, new).__init__(batch_shape, self.event_shape, validate_args=False)
         new._validate_args = self._validate_args
         return new
@@ -75,14 +88,14 @@ class PlackettLuceMatrix(TorchDistribution):
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             check_permutation_matrix(value, self.num_nodes, remedy="Use `order_to_matrix` on an index order.")
-        return log_prob_of_matrix(value, self.logits)
+        return log_prob_of_matrix(value, self.logits, self.precedence)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         return order_to_matrix(self.as_order().enumerate_support(expand), self.logits.dtype)
 
     @property
     def mode(self) -> Tensor:
-        """The most probable permutation matrix."""
+        """The most probable permutation matrix; with ``before`` up to 12 nodes."""
         return order_to_matrix(self.as_order().mode, self.logits.dtype)
 
     def entropy(self) -> Tensor:
@@ -104,11 +117,16 @@ def drawn_order(matrix: Tensor) -> Tensor | None:
     return order if order is not None and version == matrix._version and not matrix.requires_grad else None
 
 
-def log_prob_of_matrix(matrix: Tensor, logits: Tensor) -> Tensor:
+def log_prob_of_matrix(
+    matrix: Tensor, logits: Tensor, precedence: Precedence | None = None, *, gate: bool = True
+) -> Tensor:
     """The product formula at Π·logits: linear in Π, so that its gradient stays finite however extreme the scores."""
     order = drawn_order(matrix)
+    first = None
+    if precedence is not None:
+        first = precedence.first_positions(matrix.detach().argmax(-1) if order is None else order)
     if order is not None:
         logits, order = torch.broadcast_tensors(logits, order)
-        return log_prob_of_sorted(logits.gather(-1, order))
+        return log_prob_of_sorted(logits.gather(-1, order), first, gate=gate)
     dtype = torch.promote_types(matrix.dtype, logits.dtype)
-    return log_prob_of_sorted((matrix.to(dtype) @ logits.to(dtype).unsqueeze(-1)).squeeze(-1))
+    return log_prob_of_sorted((matrix.to(dtype) @ logits.to(dtype).unsqueeze(-1)).squeeze(-1), first, gate=gate)

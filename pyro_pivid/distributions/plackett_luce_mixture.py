@@ -9,6 +9,7 @@ from pyro.distributions.torch_distribution import TorchDistribution
 from torch import Size, Tensor
 from torch.distributions import constraints
 
+from pyro_pivid.distributions._precedence import is_admissible, read_precedence
 from pyro_pivid.distributions._validation import (
     check_finite,
     check_node_vector,
@@ -16,7 +17,7 @@ from pyro_pivid.distributions._validation import (
     wants_validation,
     widest_float,
 )
-from pyro_pivid.distributions.constraints import permutation
+from pyro_pivid.distributions.constraints import order_constraint
 from pyro_pivid.distributions.plackett_luce import PlackettLuce, log_prob_of_sorted
 
 
@@ -40,6 +41,7 @@ class PlackettLuceMixture(TorchDistribution):
 
     :param mixture_logits: log weights of the components up to a constant, finite, shape ``(..., K)``.
     :param logits: scores of the nodes in each component, finite, shape ``(..., K, D)``.
+    :param before: what must come before what in all components, as in :class:`~pyro_pivid.distributions.PlackettLuce`.
     :param validate_args: whether to check arguments and values; torch's global setting if not given.
     """
 
@@ -47,10 +49,11 @@ class PlackettLuceMixture(TorchDistribution):
         "mixture_logits": constraints.real_vector,
         "logits": constraints.independent(constraints.real, 2),
     }
-    support = permutation
     has_enumerate_support = True
 
-    def __init__(self, mixture_logits: Tensor, logits: Tensor, *, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, mixture_logits: Tensor, logits: Tensor, before: Any = None, *, validate_args: bool | None = None
+    ) -> None:
         check_node_vector("mixture_logits", mixture_logits)
         check_node_vector("logits", logits)
         if logits.dim() < 2 or logits.shape[-2] != mixture_logits.shape[-1]:
@@ -64,10 +67,11 @@ class PlackettLuceMixture(TorchDistribution):
         batch_shape = torch.broadcast_shapes(mixture_logits.shape[:-1], logits.shape[:-2])
         self.mixture_logits = mixture_logits.expand(batch_shape + mixture_logits.shape[-1:])
         self.logits = logits.expand(batch_shape + logits.shape[-2:])
+        self.precedence = read_precedence(before, logits.shape[-1])
         super().__init__(batch_shape, logits.shape[-1:], validate_args=validate_args)
 
     @staticmethod
-    def infer_shapes(mixture_logits: Size, logits: Size) -> tuple[Size, Size]:  # type: ignore[override]
+    def infer_shapes(mixture_logits: Size, logits: Size, **kwargs: Any) -> tuple[Size, Size]:  # type: ignore[override]
         return torch.broadcast_shapes(mixture_logits[:-1], logits[:-2]), Size(logits[-1:])
 
     @property
@@ -80,11 +84,21 @@ class PlackettLuceMixture(TorchDistribution):
         """The number of components ``K``."""
         return self.mixture_logits.shape[-1]
 
+    @property
+    def before(self) -> Tensor | None:
+        """The boolean matrix of what must come before what, as it was given; ``None`` where all orders are allowed."""
+        return None if self.precedence is None else self.precedence.tensor(self.logits.device)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=1)
+    def support(self) -> constraints.Constraint:
+        return order_constraint(self.precedence)
+
     def expand(self, batch_shape: Any, _instance: PlackettLuceMixture | None = None) -> PlackettLuceMixture:
         new = self._get_checked_instance(PlackettLuceMixture, _instance)
         batch_shape = Size(batch_shape)
         new.mixture_logits = self.mixture_logits.expand((*batch_shape, self.num_components))
         new.logits = self.logits.expand((*batch_shape, self.num_components, self.num_nodes))
+        new.precedence = self.precedence
         super(PlackettLuceMixture, new).__init__(batch_shape, self.event_shape, validate_args=False)
         new._validate_args = self._validate_args
         return new
@@ -97,21 +111,24 @@ class PlackettLuceMixture(TorchDistribution):
         component = (weights - torch.empty_like(weights).exponential_().log()).argmax(-1)
         index = component[..., None, None].expand((*shape, 1, self.num_nodes))
         scores = self.logits.expand((*shape, self.num_components, self.num_nodes)).gather(-2, index).squeeze(-2)
-        return PlackettLuce(scores, validate_args=False).sample()
+        return PlackettLuce(scores, self.precedence, validate_args=False).sample()
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             check_order(value, self.num_nodes)
-        logits, value = torch.broadcast_tensors(widest_float(self.logits), value.unsqueeze(-2))
-        by_component = log_prob_of_sorted(logits.gather(-1, value))
+        value = value.unsqueeze(-2)
+        first = None if self.precedence is None else self.precedence.first_positions(value)
+        logits, value = torch.broadcast_tensors(widest_float(self.logits), value)
+        by_component = log_prob_of_sorted(logits.gather(-1, value), first, gate=False)
         log_weights = widest_float(self.mixture_logits).log_softmax(-1)
-        return (by_component + log_weights).logsumexp(-1).to(self.logits.dtype)
+        log_prob = (by_component + log_weights).logsumexp(-1).to(self.logits.dtype)
+        return log_prob if first is None else torch.where(is_admissible(first).squeeze(-1), log_prob, -torch.inf)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        return PlackettLuce(self.logits[..., 0, :], validate_args=False).enumerate_support(expand)
+        return PlackettLuce(self.logits[..., 0, :], self.precedence, validate_args=False).enumerate_support(expand)
 
     @property
     def precedence_probs(self) -> Tensor:
-        """P(i before j), shape ``(..., D, D)``, diagonal 0: the mean of the precedence mask."""
-        by_component = PlackettLuce(self.logits, validate_args=False).precedence_probs
+        """P(i before j), shape ``(..., D, D)``, diagonal 0: the mean of the mask; with ``before`` up to 12 nodes."""
+        by_component = PlackettLuce(self.logits, self.precedence, validate_args=False).precedence_probs
         return (self.mixture_logits.softmax(-1)[..., None, None] * by_component).sum(-3)

@@ -8,6 +8,8 @@ import torch
 from torch import Size, Tensor
 from torch.distributions import constraints
 
+from pyro_pivid.distributions._precedence import Precedence
+from pyro_pivid.distributions._race import finishing_order, log_finishing_times
 from pyro_pivid.distributions._validation import (
     check_node_vector,
     check_permutation_matrix,
@@ -16,7 +18,7 @@ from pyro_pivid.distributions._validation import (
     wants_validation,
     widest_float,
 )
-from pyro_pivid.distributions.constraints import permutation_matrix
+from pyro_pivid.distributions.constraints import matrix_constraint
 from pyro_pivid.distributions.plackett_luce_matrix import PlackettLuceMatrix, drawn_matrix, log_prob_of_matrix
 from pyro_pivid.ops.permutation import order_to_matrix, soft_sort
 
@@ -36,6 +38,13 @@ class RelaxedPlackettLuce(PlackettLuceMatrix):
     straight_through``). ``.has_rsample_(False)`` turns the site into one for an unbiased score-function estimator.
     Costs :math:`O(D^2)`.
 
+    With ``before`` the scores that are sorted are minus the log finishing times of the race that :class:`PlackettLuce`
+    describes, :math:`\log V_i = \log(\max_p V_p + e^{-s_i} W_i)`: the gradient goes along the chain that a node had to
+    wait for. Two nodes whose order is settled never change places however close their times, so neither has weight in
+    the relaxed row of the other, which lowers the bias. Nodes that start late differ little in the log of their times,
+    so that it can still be larger than that of the plain law: medians of 5 to 10 % for three precedences of four nodes
+    at temperature 0.1, but 50 % for two nodes that wait for a third and no other (17 % at 0.02).
+
     In a model write the prior of such a site as ``PlackettLuce(logits).as_matrix()``.
 
     >>> logits = torch.zeros(3, requires_grad=True)
@@ -51,6 +60,7 @@ class RelaxedPlackettLuce(PlackettLuceMatrix):
 
     :param temperature: positive number, or tensor that broadcasts with the batch shape; smaller is harder.
     :param logits: scores of the nodes, finite, shape ``(..., D)``.
+    :param before: what must come before what, as in :class:`PlackettLuce`.
     :param hard: exact permutation matrices with a relaxed gradient (default), or relaxed matrices.
     :param power: exponent of the distance in SoftSort.
     :param validate_args: whether to check arguments and values.
@@ -63,6 +73,7 @@ class RelaxedPlackettLuce(PlackettLuceMatrix):
         self,
         temperature: Tensor | float,
         logits: Tensor,
+        before: Any = None,
         *,
         hard: bool = True,
         power: float = 1.0,
@@ -83,7 +94,7 @@ class RelaxedPlackettLuce(PlackettLuceMatrix):
         self.temperature = temperature.expand(batch_shape)
         self.hard = hard
         self.power = power
-        super().__init__(logits.expand(batch_shape + logits.shape[-1:]), validate_args=validate_args)
+        super().__init__(logits.expand(batch_shape + logits.shape[-1:]), before, validate_args=validate_args)
 
     @staticmethod
     def infer_shapes(temperature: Any, logits: Size, **kwargs: Any) -> tuple[Size, Size]:  # type: ignore[override]
@@ -91,7 +102,7 @@ class RelaxedPlackettLuce(PlackettLuceMatrix):
 
     @constraints.dependent_property(is_discrete=True, event_dim=2)
     def support(self) -> constraints.Constraint:
-        return permutation_matrix if self.hard else constraints.independent(constraints.simplex, 1)
+        return matrix_constraint(self.precedence) if self.hard else constraints.independent(constraints.simplex, 1)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> RelaxedPlackettLuce:
         new = self._get_checked_instance(RelaxedPlackettLuce, _instance)
@@ -110,10 +121,16 @@ class RelaxedPlackettLuce(PlackettLuceMatrix):
         shape = Size(sample_shape) + self.batch_shape + self.event_shape[:1]
         logits = widest_float(self.logits.expand(shape))
         perturbed = logits - torch.empty_like(logits).exponential_().log()  # minus the log of an exponential: a Gumbel
-        order = perturbed.detach().argsort(-1, descending=True)
+        if self.precedence is None:
+            order = perturbed.detach().argsort(-1, descending=True)
+        else:
+            log_waiting, perturbed = -perturbed, -log_finishing_times(-perturbed, self.precedence)
+            order = finishing_order(-perturbed, log_waiting, self.precedence)
         if self.hard and not torch.is_grad_enabled():
             return drawn_matrix(order, self.logits.dtype)
         soft = soft_sort(perturbed.to(self.logits.dtype), self.temperature, power=self.power, order=order)
+        if self.precedence is not None:
+            soft = _without_relatives(soft, order, self.precedence)
         if not self.hard:
             return soft
         # In this order of operations the forward value is exact: ones stay 1 and zeros stay 0 in float32.
@@ -125,7 +142,8 @@ class RelaxedPlackettLuce(PlackettLuceMatrix):
                 check_permutation_matrix(value, self.num_nodes, remedy="For relaxed matrices pass hard=False.")
             else:
                 check_row_stochastic(value, self.num_nodes)
-        return log_prob_of_matrix(value, self.logits)
+        # A relaxed matrix has no one order that could break a rule, so nothing is forbidden to it.
+        return log_prob_of_matrix(value, self.logits, self.precedence, gate=self.hard)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         if not self.hard:
@@ -134,3 +152,10 @@ class RelaxedPlackettLuce(PlackettLuceMatrix):
                 "Enumerate `PlackettLuce(logits).as_matrix()` instead."
             )
         return super().enumerate_support(expand)
+
+
+def _without_relatives(soft: Tensor, order: Tensor, precedence: Precedence) -> Tensor:
+    """Rows of a relaxed matrix less the nodes that are settled to come before or after the row's own node."""
+    settled = torch.from_numpy(precedence.closure | precedence.closure.T).to(order.device)
+    kept = soft.masked_fill(settled.index_select(0, order.flatten()).unflatten(0, order.shape), 0.0)
+    return kept / kept.sum(-1, keepdim=True)

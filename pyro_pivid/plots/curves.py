@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyro_pivid.posterior import Posterior
 
 _LEGEND_ENTRIES = 8
+_LEVEL_COUNTS = 12  # bins whose counts fit side by side
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,13 @@ class Reliability:
     :param mean_prob: mean probability in each bin that has a pair.
     :param frequency: share of its pairs that are true links.
     :param counts: number of its pairs.
+    :param middles: of the bins.
     """
 
     mean_prob: np.ndarray[Any, Any]
     frequency: np.ndarray[Any, Any]
     counts: np.ndarray[Any, Any]
+    middles: np.ndarray[Any, Any]
 
     @classmethod
     def of(cls, probs: Matrix, truth: Matrix, *, num_bins: int = 10) -> Reliability:
@@ -54,7 +57,8 @@ class Reliability:
             total = torch.zeros(num_bins, dtype=torch.float64)
             sums.append(total.index_add_(0, bins, each.cpu().double().flatten()))
         mean_prob, frequency = ((total[filled] / counts[filled]).numpy() for total in sums)
-        return cls(mean_prob, frequency, counts[filled].numpy())
+        middles = (filled.nonzero().squeeze(-1).numpy() + 0.5) / num_bins
+        return cls(mean_prob, frequency, counts[filled].numpy(), middles)
 
 
 def plot_reliability(
@@ -62,7 +66,7 @@ def plot_reliability(
 ) -> Figure:
     """Are links of probability p there in a share p of the cases? Points on the diagonal say yes.
 
-    The area of a point grows with the number of ordered pairs in its bin, which is written beside it; the bar is an
+    The area of a point grows with the number of ordered pairs in its bin, which is written above the bin; the bar is an
     interval of 90 % for the share (Wilson). One graph has few pairs away from 0, so look at several before judging.
 
     >>> figure = plot_reliability(torch.tensor([[0.0, 0.9], [0.1, 0.0]]), torch.tensor([[0, 1], [0, 0]]))
@@ -76,21 +80,24 @@ def plot_reliability(
     """
     probs: Any = edge_prob_matrix(posterior) if isinstance(posterior, GraphSummaries) else posterior
     bins = Reliability.of(probs, truth, num_bins=num_bins)
-    figure, ax = figure_and_axes(ax, 4.2, 4.2)
+    figure, ax = figure_and_axes(ax, 4.2, 4.6)
     ax.plot([0, 1], [0, 1], color=FAINT, linewidth=1, zorder=1)
     low, high = _wilson_interval(bins.frequency, bins.counts)
     ax.vlines(bins.mean_prob, low, high, color=BLUE, alpha=0.4, linewidth=2, zorder=2)
     sizes = 18 + 60 * np.log10(bins.counts)
     ax.scatter(bins.mean_prob, bins.frequency, s=sizes, color=BLUE, edgecolor="white", zorder=3)
-    for x, y, count, size in zip(bins.mean_prob, bins.frequency, bins.counts, sizes, strict=True):
-        # On the side that the bar, which points to the middle, leaves free.
-        offset = (0, 3 + size**0.5 / 2) if y >= 0.5 else (0, -9 - size**0.5 / 2)
-        ax.annotate(str(count), (x, y), offset, textcoords="offset points", ha="center", size=7, color=GREY)
-    ax.set(xlim=(-0.08, 1.08), ylim=(-0.1, 1.1), aspect="equal")
+    tilt = 90 if num_bins > _LEVEL_COUNTS else 0
+    for middle, count in zip(bins.middles, bins.counts, strict=True):
+        ax.text(middle, 1.1, _short_count(count), ha="center", va="bottom", size=7, color=GREY, rotation=tilt)
+    told = "numbers: pairs in each bin; bars: 90 % intervals"
+    ax.text(0.5, 1.32 if tilt else 1.19, told, ha="center", va="bottom", size=7, color=GREY)
+    ax.set(xlim=(-0.08, 1.08), ylim=(-0.08, 1.4 if tilt else 1.26), aspect="equal")
+    ax.set_yticks(np.linspace(0, 1, 6))
     ax.set(xlabel="probability of a link", ylabel="share of true links")
     error = ece(probs, truth, num_bins=num_bins).mean().item()
     ax.set_title(f"expected calibration error {error:.3f}", size=10)
     quiet_frame(ax)
+    ax.spines["left"].set_bounds(-0.08, 1.05)
     return figure
 
 
@@ -119,12 +126,19 @@ def plot_elbo(posterior: Posterior | Sequence[float] | Sequence[Sequence[float]]
     low, high = np.nanquantile(settled, 0.02), np.nanmax(settled)
     room = 0.08 * (high - low) or 1.0
     ax.set_ylim(low - room, high + room)
-    ax.set(xlabel="step", ylabel="ELBO (nats)")
+    ax.set(xlabel="step (strong line: running median)", ylabel="ELBO (nats)")
     if 1 < len(traces) <= _LEGEND_ENTRIES:
         ax.legend(frameon=False, fontsize=8, labelcolor=INK, loc="lower right")
     ax.ticklabel_format(axis="y", useOffset=False, style="plain")
     quiet_frame(ax)
     return figure
+
+
+def _short_count(count: int) -> str:
+    """A number in at most four letters, up to ten million."""
+    if count < 10_000:
+        return str(count)
+    return f"{count / 1e3:.0f}k" if count < 999_500 else f"{count / 1e6:.1f}M"
 
 
 def _all_losses(given: Any) -> list[Any]:

@@ -23,8 +23,8 @@ _BOX = 0.27  # height of a node's box
 _GAP = 0.75  # between columns, for the links to bend in
 _BEND = 0.45  # how far a link within a column reaches out
 _MARGIN = 0.2
-_LEGEND = 0.45  # room below the graph
-_MIN_WIDTH = 5.4  # for the legend
+_LEGEND = 0.6  # room below the graph
+_MIN_WIDTH = 6.4  # for the legend
 _LEGEND_SHADES = (0.25, 0.5, 1.0)
 
 
@@ -69,11 +69,8 @@ def plot_graph(
     for node in range(len(probs)):
         sheet.node(ax, node, faint=node not in linked)
     layers = layout.layers
-    _legend(
-        ax,
-        negative=any(weights[link] < 0 for link in shown),
-        backwards=any(layers[i] > layers[j] for i, j in shown),
-    )
+    signs = {bool(weights[link] < 0) for link in shown} if posterior.kind == "linear" else set()
+    _legend(ax, min_prob, signs=signs, backwards=any(layers[i] > layers[j] for i, j in shown))
     return figure
 
 
@@ -233,13 +230,14 @@ class _NoPort(dict[tuple[int, Link], float]):
         return 0.0
 
 
-def _legend(ax: Axes, *, negative: bool, backwards: bool) -> None:
-    entries = [Line2D([], [], color=BLUE, lw=1.5, alpha=p, label=f"P = {p:g}") for p in _LEGEND_SHADES]
-    if negative:
-        entries.append(Line2D([], [], color=ORANGE, lw=1.5, label="negative weight"))
+def _legend(ax: Axes, min_prob: float, *, signs: set[bool], backwards: bool) -> None:
+    entries = [Line2D([], [], color=INK, lw=1.5, alpha=p, label=f"P = {p:g}") for p in _LEGEND_SHADES]
+    for negative in sorted(signs):
+        color, label = (ORANGE, "negative weight") if negative else (BLUE, "positive weight")
+        entries.append(Line2D([], [], color=color, lw=1.5, label=label))
     if backwards:
         entries.append(Line2D([], [], color=GREY, lw=1.5, ls="--", label="points back"))
-    ax.legend(
+    legend = ax.legend(
         handles=entries,
         loc="upper center",
         bbox_to_anchor=(0.5, 0.0),
@@ -248,4 +246,7 @@ def _legend(ax: Axes, *, negative: bool, backwards: bool) -> None:
         fontsize=8,
         handlelength=1.6,
         columnspacing=1.4,
+        title=f"links by their probability P; those of P ≤ {min_prob:g} are left out",
+        title_fontsize=8,
     )
+    legend.get_title().set_color(GREY)

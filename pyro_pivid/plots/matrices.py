@@ -36,7 +36,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 NUM_ORDER_DRAWS = 2000
 ORDER_SEED = 20_210_101
 _TRUTH_MAP = ListedColormap(["#ffffff", INK])
-_NAME_LETTERS = 16
+_NAME_LETTERS = 24
 
 
 def plot_uncertainty(posterior: Posterior, truth: Matrix | None = None, *, panel_size: float | None = None) -> Figure:
@@ -50,7 +50,7 @@ def plot_uncertainty(posterior: Posterior, truth: Matrix | None = None, *, panel
     >>> data, truth = simulate(num_nodes=4, num_edges=4, weights="uniform", seed=2)
     >>> figure = plot_uncertainty(PIVID().fit(data, progress_bar=False), truth)
     >>> [ax.get_title() for ax in figure.axes[:3]]
-    ['true links', 'probability of a link', 'entropy of a link (bits)']
+    ['true links (black)', 'probability of a link', 'entropy of a link (bits)']
 
     :param posterior: the posterior.
     :param truth: the true graph ``(D, D)``; without it there are two pictures.
@@ -65,7 +65,7 @@ def plot_uncertainty(posterior: Posterior, truth: Matrix | None = None, *, panel
         ("entropy of a link (bits)", entropy, ENTROPY_MAP),
     ]
     if truth is not None:
-        panels.insert(0, ("true links", as_array(truth, names) != 0, _TRUTH_MAP))
+        panels.insert(0, ("true links (black)", as_array(truth, names) != 0, _TRUTH_MAP))
     side = panel_size or _side_for(len(names))
     labels = [shortened(names[node], _NAME_LETTERS) for node in order]
     size = font_size_for(len(names), side)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from pyro_pivid.export import acyclic_links, edge_prob_matrix
-from pyro_pivid.plots._style import FAINT, INK, ORANGE, NotebookFigure, plain, shortened, text_width
+from pyro_pivid.plots._style import FAINT, GREY, INK, ORANGE, NotebookFigure, plain, shortened, text_width
 from pyro_pivid.plots.graph import Sheet
 from pyro_pivid.plots.layout import Link, layered_layout
 from pyro_pivid.plots.matrices import mean_positions
@@ -77,10 +77,10 @@ def _graphs(posterior: Posterior, draws: np.ndarray[Any, Any]) -> Figure:
 def _matrices(posterior: Posterior, draws: np.ndarray[Any, Any]) -> Figure:
     order = np.argsort(mean_positions(posterior), kind="stable")
     probable = (edge_prob_matrix(posterior) > 0.5)[np.ix_(order, order)]
-    labels = [shortened(posterior.names[node], 12) for node in order]
+    labels = [shortened(posterior.names[node], 20) for node in order]
     size = 5.5
     side = max(1.6, _CELL * len(order))
-    for_names = max(text_width(label, size) for label in labels) + 0.08
+    for_names = max(text_width(label, size) for label in labels) + 0.25
     figure, axes = _grid(len(draws), side, side, left=for_names, below=for_names)
     colors = ListedColormap(["white", INK, ORANGE, _MISSING])
     num_columns = _num_columns(len(draws))
@@ -88,12 +88,17 @@ def _matrices(posterior: Posterior, draws: np.ndarray[Any, Any]) -> Figure:
         kind = np.where(draw, np.where(probable, 1, 2), np.where(probable, 3, 0))
         ax.imshow(kind, cmap=colors, vmin=0, vmax=3, interpolation="nearest")
         ax.spines[:].set_color(FAINT)
-        ax.tick_params(length=0, pad=2)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_ticks(np.arange(0.5, len(order) - 1), minor=True)
+        ax.grid(which="minor", color="#eeeeee", linewidth=0.4)
+        ax.tick_params(which="both", length=0, pad=2)
         in_first_column, has_none_below = number % num_columns == 0, number + num_columns >= len(draws)
         escaped = [plain(label) for label in labels]
         ax.set_yticks(range(len(order)) if in_first_column else [], escaped if in_first_column else [], size=size)
         ax.set_xticks(range(len(order)) if has_none_below else [], escaped if has_none_below else [])
         ax.tick_params(axis="x", labelrotation=90, labelsize=size)
+        ax.set_ylabel("parent" if in_first_column else "", size=7, color=GREY)
+        ax.set_xlabel("child" if has_none_below else "", size=7, color=GREY)
     _finish(figure, axes, draws)
     return figure
 

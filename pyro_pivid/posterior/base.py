@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from pyro_pivid.posterior.equations import Equations
 
 NUM_SUMMARY_DRAWS = 2000
 SUMMARY_SEED = 20_210_101
+AnyPosterior = TypeVar("AnyPosterior", bound="PosteriorBase")
 
 
 class PosteriorBase:
@@ -79,6 +81,26 @@ class PosteriorBase:
         num_samples = check_count("num_samples", num_samples)
         blocks = seeded_blocks(self._draw, num_samples, self.num_nodes, seed)
         return blocks if chunk_size is None else rechunked(blocks, check_count("chunk_size", chunk_size))
+
+    def restarts(self: AnyPosterior) -> list[AnyPosterior]:
+        """One posterior for each restart that the draws come from, to see whether the restarts agree.
+
+        Collapsed inference merges its restarts: each started its share of the Markov chains, all of one size, so that
+        this posterior is the mean of these. A single restart gives two, of half of its chains each. Exact inference has
+        none, relaxed inference keeps the best and draws from that alone: the posterior itself is then the only one.
+
+        >>> from pyro_pivid import Posterior
+        >>> len(Posterior.from_draws(None, torch.zeros(5, 2, 2)).restarts())
+        1
+        """
+        split = getattr(self.source, "restarts", None)
+        sources = [self.source] if split is None else split()
+        return [self] if len(sources) == 1 else [self._of(source) for source in sources]
+
+    def _of(self: AnyPosterior, source: DrawSource) -> AnyPosterior:
+        part = copy.copy(self)
+        part.source = source
+        return part
 
     def _draw(self, num_samples: int) -> Draws:
         draw = getattr(self.source, "draws", None)

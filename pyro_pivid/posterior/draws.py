@@ -61,10 +61,12 @@ class Draws:
 class DrawSource(Protocol):
     """Where draws come from: one class for each kind of inference.
 
-    Three more methods are used where a source has them: ``order_probs()``, exact P(i before j); ``draws(num_samples)``,
-    which returns :class:`Draws` with extra variables; and ``draw_equations(num_samples)``, which returns orders, edges
-    and :class:`~pyro_pivid.posterior.equations.Equations` from the same random numbers as ``draw``. The attribute
-    ``kind`` is ``"linear"`` where edges are linear weights, ``"nonlinear"`` where they are not, else ``"unknown"``.
+    More methods are used where a source has them: ``order_probs()``, exact P(i before j); ``draws(num_samples)``, which
+    returns :class:`Draws` with extra variables; ``draw_equations(num_samples)``, which returns orders, edges and
+    :class:`~pyro_pivid.posterior.equations.Equations` from the same random numbers as ``draw``; ``restarts()``, sources
+    of which this one is the mean; and ``log_densities(orders)``, a dict of what is known of drawn orders, ``log_q`` and
+    ``log_p`` above all. The attribute ``kind`` is ``"linear"`` where edges are linear weights, ``"nonlinear"`` where
+    they are not, else ``"unknown"``.
     """
 
     def draw(self, num_samples: int) -> tuple[Tensor, Tensor]:

@@ -41,8 +41,8 @@ class Exports(GraphSummaries, CausalQueries):
     ) -> Any:
         """Draws as ArviZ InferenceData; see :func:`pyro_pivid.arviz.to_arviz`.
 
-        :param num_samples: draws.
-        :param seed: those of ``sample(num_samples, seed)``.
+        :param num_samples: draws of each chain; chains are the posteriors of :meth:`restarts`.
+        :param seed: of the draws: those of ``sample(num_samples, seed)`` where there is one chain.
         :param observed_data: the table that was fitted.
         :param posterior_predictive: whether to draw as many rows for each draw as the table has.
         :param log_likelihood: whether to give the log-density of the table's rows under each draw.

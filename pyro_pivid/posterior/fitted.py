@@ -7,30 +7,38 @@ from typing import Any
 
 from torch import Tensor
 
+from pyro_pivid.interventions import target_sets
 from pyro_pivid.posterior.core import Posterior
 from pyro_pivid.posterior.draws import DrawSource
-from pyro_pivid.table import Table, standardize
+from pyro_pivid.problem import Problem
+from pyro_pivid.table import standardize
 
 
 def fitted_posterior(
-    source: DrawSource, table: Table, *, scales: Tensor | None, info: Mapping[str, Any], settings: Mapping[str, Any]
+    source: DrawSource, problem: Problem, *, scales: Tensor | None, info: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> Posterior:
-    """The posterior of a fitted table.
+    """The posterior of a fitted problem.
 
     >>> from pyro_pivid.posterior import DrawBank, Draws
     >>> bank = DrawBank(Draws(torch.tensor([[0, 1]]), torch.zeros(1, 2, 2)))
-    >>> table = Table(torch.tensor([[1.0, 5.0], [3.0, 5.5]]), ["rain", "wet"])
-    >>> posterior = fitted_posterior(bank, table, scales=None, info={}, settings={"noise": "equal", "prior": print})
+    >>> from pyro_pivid.table import Table
+    >>> problem = Problem(Table(torch.tensor([[1.0, 5.0], [3.0, 5.5]]), ["rain", "wet"]))
+    >>> posterior = fitted_posterior(bank, problem, scales=None, info={}, settings={"noise": "equal", "prior": print})
     >>> posterior.means, posterior.info
     (tensor([2.0000, 5.2500]), {'settings': {'noise': 'equal'}})
 
     :param source: where draws come from.
-    :param table: the table that was fitted.
+    :param problem: what was fitted; missing entries do not count for means and deviations.
     :param scales: what the fit divided its columns by; ``None`` if it did not.
     :param info: facts about the fit.
     :param settings: of the fit; those that are numbers or words are kept.
     """
+    table = problem.table
     _, means, deviations = standardize(table.values)
     plain = {name: value for name, value in settings.items() if value is None or isinstance(value, str | int | float)}
     facts = {**info, "settings": plain}
+    if problem.knowledge is not None:
+        facts["knowledge"] = problem.knowledge
+    if problem.interventions is not None:
+        facts["targets"] = target_sets(problem.interventions)
     return Posterior(source, names=table.names, scales=scales, means=means, deviations=deviations, info=facts)

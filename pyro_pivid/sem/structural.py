@@ -22,7 +22,8 @@ class SEM(ABC):
 
     Called inside ``pyro.plate("data")`` as ``sem(rows, edges)`` it is a Pyro function that observes the site ``"x"``. A
     model of your own is a subclass with :meth:`mean` (and :meth:`parameters` if it has any to learn), or any Pyro
-    function ``sem(rows, edges)``.
+    function ``sem(rows, edges)``; for data with interventions ``sem(rows, edges, interventions)``. Where a node was set
+    from outside, its own term leaves the likelihood, and its value still reaches its children.
 
     >>> class Quadratic(SEM):
     ...     def mean(self, rows, edges, parameters):
@@ -57,9 +58,18 @@ class SEM(ABC):
         """
         return {"noise_scale": noise_scale(self.noise, data)}
 
-    def log_prob(self, rows: Tensor, edges: Tensor, parameters: Parameters) -> Tensor:
-        """Log-density of each row, shape ``(..., N)``."""
-        return self.node_log_prob(rows, edges, parameters).sum(-1)
+    def log_prob(
+        self, rows: Tensor, edges: Tensor, parameters: Parameters, *, interventions: Tensor | None = None
+    ) -> Tensor:
+        """Log-density of each row, shape ``(..., N)``.
+
+        :param rows: ``(..., N, D)``.
+        :param edges: ``(..., D, D)``.
+        :param parameters: what :meth:`parameters` returned.
+        :param interventions: boolean ``(N, D)``, true where a node was set from outside: what it was set to has no
+            density here.
+        """
+        return sum_over_nodes(self.node_log_prob(rows, edges, parameters), interventions)
 
     def node_log_prob(self, rows: Tensor, edges: Tensor, parameters: Parameters) -> Tensor:
         """Log-density of each entry given its parents, shape ``(..., N, D)``."""
@@ -94,9 +104,10 @@ class SEM(ABC):
             rows = settled
         return rows
 
-    def __call__(self, rows: Tensor, edges: Tensor) -> None:
-        """Observe the rows at site ``"x"``, inside the data plate."""
-        pyro.sample("x", RowsGivenEdges(self, edges, self.parameters(rows), rows.shape[-2]), obs=rows)
+    def __call__(self, rows: Tensor, edges: Tensor, interventions: Tensor | None = None) -> None:
+        """Observe the rows at site ``"x"``, inside the data plate; ``interventions`` are booleans like the rows."""
+        law = RowsGivenEdges(self, edges, self.parameters(rows), rows.shape[-2], interventions)
+        pyro.sample("x", law, obs=rows)
 
 
 class RowsGivenEdges(TorchDistribution):
@@ -106,22 +117,33 @@ class RowsGivenEdges(TorchDistribution):
     :param edges: ``(..., 1, D, D)`` inside a data plate, its singleton standing for the rows, or ``(D, D)``.
     :param parameters: of the model.
     :param num_rows: rows in the plate.
+    :param interventions: boolean ``(N, D)``, true where a node was set from outside. Draws are observational all the
+        same: what a node would be set to is not part of the model.
     """
 
     arg_constraints: dict[str, Any] = {}
     support = constraints.real_vector
 
-    def __init__(self, sem: SEM, edges: Tensor, parameters: Parameters, num_rows: int) -> None:
+    def __init__(
+        self,
+        sem: SEM,
+        edges: Tensor,
+        parameters: Parameters,
+        num_rows: int,
+        interventions: Tensor | None = None,
+    ) -> None:
         edges = without_row_dim(edges)
+        check_rows(interventions, num_rows, edges.shape[-1])
         self.sem = sem
         self.edges = edges
         self.parameters = parameters
+        self.interventions = interventions
         super().__init__(Size((*edges.shape[:-2], num_rows)), edges.shape[-1:], validate_args=False)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> RowsGivenEdges:
         batch_shape = Size(batch_shape)
         new = self._get_checked_instance(RowsGivenEdges, _instance)
-        new.sem, new.parameters = self.sem, self.parameters
+        new.sem, new.parameters, new.interventions = self.sem, self.parameters, self.interventions
         new.edges = self.edges.expand(batch_shape[:-1] + self.edges.shape[-2:])
         super(RowsGivenEdges, new).__init__(batch_shape, self.event_shape, validate_args=False)
         return new
@@ -131,7 +153,48 @@ class RowsGivenEdges(TorchDistribution):
         return self.sem.sample(edges, self.batch_shape[-1], self.parameters)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        return self.sem.log_prob(value, self.edges, self.parameters)
+        return row_log_prob(self.sem, value, self.edges, self.parameters, self.interventions)
+
+
+def row_log_prob(sem: SEM, rows: Tensor, edges: Tensor, parameters: Parameters, interventions: Tensor | None) -> Tensor:
+    """Log-density of rows; a model that was written without a thought of interventions is not asked about them.
+
+    >>> from pyro_pivid.sem import LinearSEM
+    >>> sem, rows = LinearSEM(noise=1.0), torch.zeros(1, 2)
+    >>> both = row_log_prob(sem, rows, torch.zeros(2, 2), sem.parameters(rows), None)
+    >>> one = row_log_prob(sem, rows, torch.zeros(2, 2), sem.parameters(rows), torch.tensor([[True, False]]))
+    >>> torch.allclose(both, 2 * one)
+    True
+    """
+    if interventions is None:
+        return sem.log_prob(rows, edges, parameters)
+    return sem.log_prob(rows, edges, parameters, interventions=interventions)
+
+
+def sum_over_nodes(terms: Tensor, interventions: Tensor | None) -> Tensor:
+    """The sum ``(..., N)`` of terms ``(..., N, D)`` of the nodes that were not set from outside.
+
+    >>> sum_over_nodes(torch.ones(2, 3), torch.tensor([[True, False, False], [False, False, False]]))
+    tensor([2., 3.])
+    """
+    return terms.sum(-1) if interventions is None else torch.where(interventions, 0.0, terms).sum(-1)
+
+
+def check_rows(interventions: Tensor | None, num_rows: int, num_nodes: int) -> None:
+    """Refuse interventions that do not belong to these rows.
+
+    >>> check_rows(torch.zeros(4, 2, dtype=torch.bool), 5, 2)
+    Traceback (most recent call last):
+        ...
+    ValueError: Expected `interventions` as booleans of shape (5, 2), like the rows, but got torch.bool of shape (4, 2).
+    """
+    if interventions is None:
+        return
+    if interventions.dtype != torch.bool or interventions.shape != (num_rows, num_nodes):
+        raise ValueError(
+            f"Expected `interventions` as booleans of shape ({num_rows}, {num_nodes}), like the rows, but got "
+            f"{interventions.dtype} of shape {tuple(interventions.shape)}."
+        )
 
 
 def without_row_dim(edges: Tensor) -> Tensor:

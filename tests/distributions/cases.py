@@ -12,6 +12,7 @@ from pyro_pivid.distributions import (
     PlackettLuce,
     PlackettLuceMatrix,
     RelaxedPlackettLuce,
+    RestrictedOrders,
 )
 from pyro_pivid.ops.permutation import order_to_matrix
 
@@ -30,6 +31,7 @@ class Case:
     enumerable: bool
     infer_shapes: Callable | None = None
     slow: bool = False
+    num_values: int = 24
 
     def make(self, batch_shape=(), **options):
         return self.build(self.params(tuple(batch_shape)), **options)
@@ -49,6 +51,12 @@ def _links(batch_shape):
 
 def _gates(batch_shape):
     return (torch.randn((*batch_shape, NUM_NODES, NUM_NODES)),)
+
+
+def _before(like):
+    """Nodes 0 and 1 before node 2, as lists: the pretended GPU of the device tests cannot read a tensor."""
+    num_nodes = like.shape[-1]
+    return [[int(i in (0, 1) and j == 2) for j in range(num_nodes)] for i in range(num_nodes)]
 
 
 def _order(like):
@@ -91,6 +99,63 @@ CASES = [
         has_rsample=True,
         enumerable=False,
         infer_shapes=lambda p: RelaxedPlackettLuce.infer_shapes(temperature=(), logits=p[0].shape),
+    ),
+    Case(
+        "PlackettLuce-before",
+        _logits,
+        lambda p, **o: PlackettLuce(p[0], _before(p[0]), **o),
+        event_dim=1,
+        has_rsample=False,
+        enumerable=True,
+        infer_shapes=lambda p: PlackettLuce.infer_shapes(logits=p[0].shape, before=(NUM_NODES, NUM_NODES)),
+        num_values=8,
+    ),
+    Case(
+        "PlackettLuceMatrix-before",
+        _logits,
+        lambda p, **o: PlackettLuce(p[0], _before(p[0]), **o).as_matrix(),
+        event_dim=2,
+        has_rsample=False,
+        enumerable=True,
+        infer_shapes=lambda p: PlackettLuceMatrix.infer_shapes(logits=p[0].shape, before=(NUM_NODES, NUM_NODES)),
+        num_values=8,
+    ),
+    Case(
+        "RelaxedPlackettLuce-hard-before",
+        _logits,
+        lambda p, **o: RelaxedPlackettLuce(0.5, p[0], _before(p[0]), **o),
+        event_dim=2,
+        has_rsample=True,
+        enumerable=True,
+        infer_shapes=lambda p: RelaxedPlackettLuce.infer_shapes(temperature=(), logits=p[0].shape, before=(4, 4)),
+        num_values=8,
+    ),
+    Case(
+        "RelaxedPlackettLuce-soft-before",
+        _logits,
+        lambda p, **o: RelaxedPlackettLuce(0.5, p[0], _before(p[0]), hard=False, **o),
+        event_dim=2,
+        has_rsample=True,
+        enumerable=False,
+        infer_shapes=lambda p: RelaxedPlackettLuce.infer_shapes(temperature=(), logits=p[0].shape, before=(4, 4)),
+    ),
+    Case(
+        "RestrictedOrders-order",
+        _logits,
+        lambda p, **o: RestrictedOrders(PlackettLuce(p[0], **o), _before(p[0]), normalize=True),
+        event_dim=1,
+        has_rsample=False,
+        enumerable=True,
+        num_values=8,
+    ),
+    Case(
+        "RestrictedOrders-matrix",
+        _logits,
+        lambda p, **o: RestrictedOrders(PlackettLuceMatrix(p[0], **o), _before(p[0]), normalize=True),
+        event_dim=2,
+        has_rsample=False,
+        enumerable=True,
+        num_values=8,
     ),
     Case(
         "GammaRanking-2",

@@ -10,8 +10,9 @@ from pyro.infer import Trace_ELBO, TraceMeanField_ELBO
 from torch.autograd import gradcheck
 from torch.distributions import kl_divergence
 
-from pyro_pivid.distributions import MaskedEdges, PlackettLuce, RelaxedPlackettLuce
+from pyro_pivid.distributions import MaskedEdges, PlackettLuce, RelaxedPlackettLuce, RestrictedOrders
 from pyro_pivid.ops.permutation import all_orders, order_to_matrix, precedence_mask
+from tests.distributions.precedence_cases import matrix_of
 
 
 def enumerated_kl(q_logits, p_logits):
@@ -48,6 +49,39 @@ def test_kl_is_finite_at_extreme_scores_in_float32():
     torch.testing.assert_close(kl.item(), -PlackettLuce(p).log_prob(torch.tensor([0, 2, 1])).item(), rtol=1e-6, atol=0)
     kl.backward()
     assert torch.isfinite(q.grad).all()
+
+
+def test_kl_of_races_equals_enumeration_or_is_infinite():
+    weak, strong = matrix_of([(0, 1)], 4), matrix_of([(0, 2), (2, 1)], 4)  # the second implies the first
+    q_logits, p_logits = torch.randn(2, 3, 4, requires_grad=True), torch.randn(3, 4)
+    for q_before, p_before in [(weak, weak), (strong, weak), (strong, None), (weak, None)]:
+        q, p = PlackettLuce(q_logits, q_before), PlackettLuce(p_logits, p_before)
+        orders = q.enumerate_support()
+        log_q, log_p = q.log_prob(orders), p.log_prob(orders)
+        expected = (log_q.exp() * (log_q - log_p)).sum(0)
+        torch.testing.assert_close(kl_divergence(q, p), expected)
+        relaxed = RelaxedPlackettLuce(0.5, q_logits, q_before)
+        torch.testing.assert_close(kl_divergence(relaxed, p.as_matrix()), expected)
+        gradients = [torch.autograd.grad(kl.sum(), q_logits)[0] for kl in (kl_divergence(q, p), expected)]
+        torch.testing.assert_close(*gradients)
+    for q_before, p_before in [(None, weak), (weak, strong), (weak, weak.mT)]:
+        kl = kl_divergence(PlackettLuce(q_logits, q_before), PlackettLuce(p_logits, p_before))
+        assert kl.shape == (2, 3)
+        assert (kl == math.inf).all()
+
+
+def test_kl_against_a_restricted_law_is_short_of_its_normaliser_unless_asked():
+    before, q_logits, p_logits = matrix_of([(0, 1), (2, 1)], 4), torch.randn(4), torch.randn(4)
+    q, base = PlackettLuce(q_logits, before), PlackettLuce(p_logits)
+    orders = q.enumerate_support()
+    log_q, log_p = q.log_prob(orders), base.log_prob(orders)
+    expected = (log_q.exp() * (log_q - log_p)).sum()
+    prior = RestrictedOrders(base, before)
+    torch.testing.assert_close(kl_divergence(q, prior), expected)
+    torch.testing.assert_close(kl_divergence(RelaxedPlackettLuce(0.5, q_logits, before), prior.as_matrix()), expected)
+    normalised = RestrictedOrders(base, before, normalize=True)
+    torch.testing.assert_close(kl_divergence(q, normalised), expected + log_p.logsumexp(0))
+    assert kl_divergence(PlackettLuce(q_logits), prior) == math.inf
 
 
 def test_kl_that_is_not_exact_is_refused():

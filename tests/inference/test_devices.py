@@ -28,6 +28,7 @@ def make(name, device, batch_size, order_gradient):
     model._statistics = (
         data,
         data._version,
+        None,
         SufficientStatistics(zeros, 30, zeros.sum(0)),
     )  # values that a fake tensor cannot check
     return model, DAGGuide(model, order_gradient=order_gradient), data

@@ -1,13 +1,14 @@
 """A posterior in a folder: the same draws from another process, nothing overwritten, nothing damaged taken for good."""
 
 import json
-import shutil
 import subprocess
 import sys
 
 import pandas as pd
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pyro_pivid import PIVID, Posterior
 from pyro_pivid.inference.checkpoint import CheckpointError
@@ -44,10 +45,14 @@ def fitted(name):
     return PIVID(**SETTINGS[name]).fit(data, num_steps=15, progress_bar=False)
 
 
-def assert_same(one, two):
+def assert_same_draws(one, two):
     first, second = one.sample(50, seed=11), two.sample(50, seed=11)
     assert torch.equal(first.orders, second.orders)
     assert torch.equal(first.edges, second.edges)
+
+
+def assert_same(one, two):
+    assert_same_draws(one, two)
     assert torch.equal(one.predict(5, num_rows=2, seed=3), two.predict(5, num_rows=2, seed=3))
     pd.testing.assert_frame_equal(one.edge_probs(), two.edge_probs(), check_exact=True)
 
@@ -91,6 +96,21 @@ def test_a_bank_keeps_its_draws_and_extra_variables(tmp_path):
     assert loaded.info["who"] == "me"
 
 
+@pytest.fixture(scope="module")
+def collapsed():
+    return fitted("collapsed")
+
+
+def test_restarts_and_densities_of_collapsed_draws_are_kept(collapsed, tmp_path):
+    collapsed.save(tmp_path / "run")
+    for one, two in zip(collapsed.restarts(), Posterior.load(tmp_path / "run").restarts(), strict=True):
+        assert_same_draws(one, two)
+        orders = one.sample(20, seed=0).orders
+        known, read = one.source.log_densities(orders), two.source.log_densities(orders)
+        assert known.keys() == read.keys() == {"log_evidence", "log_p", "log_guide"}
+        assert all(torch.equal(known[name], read[name]) for name in known)
+
+
 def test_config_says_what_it_is(tmp_path):
     exact_posterior().save(tmp_path / "run")
     config = json.loads((tmp_path / "run" / "config.json").read_text())
@@ -115,15 +135,39 @@ def test_nothing_is_overwritten_unless_told(tmp_path):
 def test_a_folder_cut_at_any_byte_is_refused(tmp_path):
     posterior = Posterior.from_draws(*random_dags(3, 2))
     posterior.save(tmp_path / "run")
+    num_cuts = 0
     for file in sorted((tmp_path / "run").iterdir()):
         content = file.read_bytes()
-        for size in range(0, len(content) - 1, 7):  # the last byte of the JSON is the end of its last line
-            copied = tmp_path / "cut"
-            shutil.copytree(tmp_path / "run", copied)
-            (copied / file.name).write_bytes(content[:size])
+        end = len(content) - content.endswith(b"\n")  # JSON without the end of its last line is still all there
+        for size in range(end):
+            file.write_bytes(content[:size])
             with pytest.raises(CheckpointError):
-                Posterior.load(copied)
-            shutil.rmtree(copied)
+                Posterior.load(tmp_path / "run")
+        file.write_bytes(content)
+        num_cuts += end
+    assert num_cuts > 1000
+    assert_same_draws(Posterior.load(tmp_path / "run"), posterior)
+
+
+@settings(max_examples=60, deadline=None)
+@given(share=st.floats(0, 1, exclude_max=True), which=st.integers(0, 1))
+def test_a_fitted_posterior_cut_anywhere_is_refused(fitted_folder, share, which):
+    file = sorted(fitted_folder.iterdir())[which]
+    content = file.read_bytes()
+    try:
+        file.write_bytes(content[: int(share * (len(content) - 1))])
+        with pytest.raises(CheckpointError):
+            Posterior.load(fitted_folder)
+    finally:
+        file.write_bytes(content)
+
+
+@pytest.fixture(scope="module")
+def fitted_folder(collapsed, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cut") / "run"
+    collapsed.save(folder)
+    assert len(list(folder.iterdir())) == 2
+    return folder
 
 
 def test_a_folder_of_another_version_says_so(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pyro_pivid.knowledge import Knowledge
-from pyro_pivid.lagged_checks import check_columns, check_groups, check_time
+from pyro_pivid.lag_checks import check_columns, check_groups, check_time
 
 
 @dataclass(frozen=True, eq=False)

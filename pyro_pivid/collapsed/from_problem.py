@@ -1,0 +1,73 @@
+"""The evidence of orders that a table and a choice of pieces ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from pyro_pivid.collapsed.dense import DenseEvidence
+from pyro_pivid.collapsed.dense_cut import CutDenseEvidence
+from pyro_pivid.collapsed.parent_sets import ParentSetEvidence
+from pyro_pivid.regimes import sum_statistics
+
+
+@dataclass(frozen=True)
+class EvidenceChoice:
+    """Which evidence to make of a table.
+
+    >>> import torch
+    >>> choice = EvidenceChoice(edge_prior="normal", noise=1.0)
+    >>> type(choice.make(torch.randn(50, 3), link_probs=None, interventions=None)).__name__
+    'DenseEvidence'
+
+    :param edge_prior: ``"normal"`` (dense) or ``"spike-slab"`` (parent sets).
+    :param noise: as of the evidence.
+    :param num_features: spline features of each parent; ``None`` for linear effects.
+    :param prior_scale: of the weights of a dense evidence.
+    """
+
+    edge_prior: str
+    noise: float | str
+    num_features: int | None = None
+    prior_scale: float = 1.0
+
+    def make(
+        self, values: Tensor, *, link_probs: Tensor | None, interventions: Tensor | None, standardize: bool = False
+    ) -> DenseEvidence | ParentSetEvidence:
+        """The evidence.
+
+        :param values: the table ``(N, D)``; of a dense evidence the columns are centred and scaled as they are to be.
+        :param link_probs: what is known of the links, ``(D, D)``: 0 forbids, 1 requires, NaN is free.
+        :param interventions: boolean ``(N, D)``.
+        :param standardize: whether a sparse evidence divides the columns by their scales.
+        """
+        if self.edge_prior == "normal":
+            return self._dense(values, link_probs, interventions)
+        features = "linear" if self.num_features is None else "spline"
+        return ParentSetEvidence.from_data(
+            values,
+            features=features,
+            num_features=self.num_features or 1,
+            noise=self.noise,
+            standardize=standardize,
+            link_probs=link_probs,
+            interventions=interventions,
+        )
+
+    def _dense(self, values: Tensor, link_probs: Tensor | None, interventions: Tensor | None) -> DenseEvidence:
+        statistics = sum_statistics(values, intercept=False, interventions=interventions)
+        if link_probs is None:
+            return DenseEvidence(statistics, noise=self.noise, edge_scale=self.prior_scale)
+        if bool(((link_probs > 0) & (link_probs < 1)).any()):
+            raise ValueError(
+                'Expected links that are free, forbidden or required for edge_prior="normal", in which every allowed '
+                'link is present, but got link probabilities between 0 and 1. Use edge_prior="spike-slab".'
+            )
+        return CutDenseEvidence(
+            statistics,
+            noise=self.noise,
+            edge_scale=self.prior_scale,
+            forbidden=link_probs == 0,
+            required=link_probs == 1,
+        )
