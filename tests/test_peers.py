@@ -3,7 +3,9 @@
 import math
 import os
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -171,6 +173,32 @@ def test_environments_are_made_once_and_again_when_requirements_change(tmp_path,
     assert calls == ["dagma.txt"] * 2
     with pytest.raises(EnvironmentFailure, match="dagma.*but got 'nothing'"):
         environments.ensure_environment("nothing")
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(data, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PIVID_PEERS", str(tmp_path / "file" / "peers"))
+    error = run_peer("dagma", data, seed=0, time_limit=30).error
+    assert error.startswith("not installable")
+    assert "Set PIVID_PEERS" in error
+
+
+def test_processes_wait_for_each_other_to_make_an_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIVID_PEERS", str(tmp_path))
+    inside = threading.Event()
+
+    def install(folder, python, requirements, time_limit):
+        assert not inside.is_set()  # two at once would wipe out each other's work
+        inside.set()
+        time.sleep(0.1)
+        python.parent.mkdir(parents=True)
+        python.touch()
+        inside.clear()
+
+    monkeypatch.setattr(environments, "_install", install)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(environments.ensure_environment, ["dagma", "dagma"])
+    assert first == second
 
 
 def test_a_failed_installation_says_why_and_is_tried_again(tmp_path, monkeypatch):

@@ -31,7 +31,7 @@ class FeatureGram:
     :param num_features: F, features a parent.
     :param num_rows: rows that count, one number or ``(K,)``: one row was taken by the mean of each node.
     :param units: the unit of each response, shape ``(D,)``: column j is its response times ``units[j]``.
-    :param scales: standard deviation of each column, shape ``(D,)``.
+    :param scales: what each feature was divided by, its standard deviation or 1, shape ``(D,)``.
     :param group: with interventions, the group of each node, shape ``(D,)``.
     :param num_observed: with interventions, the rows of each group, shape ``(K,)``.
     :param means: with interventions, the means of features and responses over the rows of each group; zero over all
@@ -96,15 +96,17 @@ class FeatureGram:
         return torch.cat([features, node.unsqueeze(-1) + self.num_nodes * self.num_features], -1)
 
 
-def linear_features(statistics: Statistics, *, standardize: bool = True) -> FeatureGram:
+def linear_features(statistics: Statistics, *, standardize: bool = True, scale_features: bool = True) -> FeatureGram:
     """The columns themselves, scaled to unit variance, as one feature for each parent.
 
     :param statistics: statistics with an intercept.
     :param standardize: whether the responses are standardised too, or stay in the units of the data.
+    :param scale_features: whether the features are; those in the units of the data with responses in the same units are
+        what the BGe score of columns as they are needs.
     """
     if not statistics.intercept:
         raise ValueError("Expected statistics with `intercept=True`: parent sets are scored on centred columns.")
-    scales = statistics.scales()
+    scales = statistics.scales() if scale_features else torch.ones_like(statistics.scales())
     units = scales if standardize else torch.ones_like(scales)
     both = torch.cat([scales, units])
     grams = statistics.grams.repeat(1, 2, 2) / torch.outer(both, both)

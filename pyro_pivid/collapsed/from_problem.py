@@ -56,7 +56,7 @@ class EvidenceChoice:
         )
 
     def _dense(self, values: Tensor, link_probs: Tensor | None, interventions: Tensor | None) -> DenseEvidence:
-        statistics = sum_statistics(values, intercept=False, interventions=interventions)
+        statistics = sum_statistics(values, intercept=True, interventions=interventions)
         if link_probs is None:
             return DenseEvidence(statistics, noise=self.noise, edge_scale=self.prior_scale)
         if bool(((link_probs > 0) & (link_probs < 1)).any()):

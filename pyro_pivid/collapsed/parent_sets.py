@@ -110,7 +110,10 @@ class ParentSetEvidence:
             standardize = noise == "per-node"
         if features == "linear":
             statistics = sum_statistics(values, intercept=True, interventions=interventions)
-            gram = linear_features(statistics, standardize=standardize)
+            # BGe needs a node in the same units as a parent and as a child, or equivalent DAGs would differ.
+            gram = linear_features(
+                statistics, standardize=standardize, scale_features=standardize or noise != "per-node"
+            )
         elif features == "spline":
             gram = spline_features(
                 values, num_features=num_features, standardize=standardize, interventions=interventions

@@ -39,14 +39,13 @@ class ParentSetScorer:
     1, 3 and 10. The noise variance is known, or InverseGamma for each node (a Student evidence), or shared
     and given as the grid ``log_variances``.
 
-    For one linear feature and noise of each node's own the score is BGe instead: mean and precision of all nodes are
-    Normal-Wishart with :math:`\alpha_\mu = 1`, :math:`\alpha_w = D + 2` and :math:`T = t I`,
-    :math:`t = \alpha_\mu (\alpha_w - D - 1) / (\alpha_\mu + 1) = 1/2` on standardised columns. That is a regression
-    of ridge t whose variance is InverseGamma((α_w - D + m + 1)/2, t/2) for m parents, and Markov-equivalent DAGs get
-    equal evidence.
+    For one linear feature and noise of each node's own the score is BGe instead: the precision of all nodes is Wishart
+    with :math:`\alpha_w = D + 2` and :math:`T = t I`, :math:`t = 1/2` on standardised columns, and their means are
+    flat, which takes one row away. That is a regression of ridge t whose variance is InverseGamma((α_w - D + m + 1)/2,
+    t/2) for m parents, and Markov-equivalent DAGs get equal evidence.
 
-    With interventions a node is scored on its own rows: those in which it was left to its mechanism. The flat prior of
-    its mean, or BGe's, is then centred there. DAGs that are equivalent given the targets get equal BGe evidence.
+    With interventions a node is scored on its own rows: those in which it was left to its mechanism, centred there.
+    DAGs that are equivalent given the targets get equal BGe evidence.
 
     >>> from pyro_pivid.collapsed.features import linear_features
     >>> from pyro_pivid.statistics import SufficientStatistics
@@ -129,7 +128,7 @@ class ParentSetScorer:
         :param node: whose regressions these are, ``(n,)``; needed with interventions, where rows differ.
         """
         log_det, residual = log_det.unsqueeze(-1), residual.unsqueeze(-1)
-        num_rows = self._num_rows(node)
+        num_rows = self.features.rows_of(node)
         if isinstance(num_rows, Tensor):
             num_rows = num_rows[:, None, None]
         if self.log_variances is not None:
@@ -137,7 +136,6 @@ class ParentSetScorer:
         elif self.is_bge:
             shape, scale = self._variance_prior(sizes[:, None, None])
             log_evidence = student_log_evidence(log_det, residual, num_rows, shape, scale)
-            log_evidence = log_evidence - 0.5 * torch.as_tensor(1 + num_rows, dtype=residual.dtype).log()
         else:
             log_evidence = student_log_evidence(log_det, residual, num_rows, *self.noise.prior)
         return log_evidence - math.log(len(self.ridges))
@@ -202,11 +200,7 @@ class ParentSetScorer:
             index = noise_index if len(self.log_variances) > 1 else torch.zeros_like(noise_index)
             return self.log_variances[index].exp()
         shape, scale = self._variance_prior(sizes)
-        return inverse_gamma_sample(shape + self._num_rows(node) / 2, scale + residual / 2, generator)
-
-    def _num_rows(self, node: Tensor | None) -> int | Tensor:
-        """Rows that count; BGe's mean has a proper prior, centred at the sample mean, and takes none of them."""
-        return self.features.rows_of(node, observed=self.is_bge)
+        return inverse_gamma_sample(shape + self.features.rows_of(node) / 2, scale + residual / 2, generator)
 
     def _variance_prior(self, sizes: Tensor) -> tuple[Tensor, float]:
         """InverseGamma prior of a node's own variance; BGe's shape grows with the number of parents."""

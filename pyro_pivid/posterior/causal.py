@@ -14,6 +14,7 @@ from pyro_pivid.ops.graph import ancestors
 from pyro_pivid.posterior.base import NUM_SUMMARY_DRAWS, SUMMARY_SEED, PosteriorBase
 from pyro_pivid.posterior.draws import check_count
 from pyro_pivid.posterior.effects import Effect, linear_effects
+from pyro_pivid.sem.structural import sum_over_nodes
 from pyro_pivid.table import TableLike, read_table
 
 _MAX_NUMBERS = 1 << 24  # of draws times rows times nodes at a time
@@ -101,13 +102,21 @@ class CausalQueries(PosteriorBase):
         return self._simulate({}, check_count("num_samples", num_samples), check_count("num_rows", num_rows), seed)
 
     def log_likelihood(
-        self, data: TableLike, *, num_samples: int | None = None, seed: int = SUMMARY_SEED, average: bool = True
+        self,
+        data: TableLike,
+        *,
+        interventions: Tensor | None = None,
+        num_samples: int | None = None,
+        seed: int = SUMMARY_SEED,
+        average: bool = True,
     ) -> Tensor:
         """Log-density of new rows, held out from the fit: the log of its mean over draws of the model, ``(N,)``.
 
         Its mean over rows compares models on the same columns; it is a density in the units of the data.
 
         :param data: a table with the columns of the fit.
+        :param interventions: boolean ``(N, D)``, true where a node was set from outside: the density is then that of
+            the other nodes given what these were set to.
         :param num_samples: draws to average over, 2,000 by default.
         :param seed: of the draws, those of ``sample(num_samples, seed)``.
         :param average: ``False`` for the log-density under each draw, ``(S, N)``.
@@ -118,10 +127,11 @@ class CausalQueries(PosteriorBase):
         for edges, equations in self._equations(count, seed):
             at_once = max(1, _MAX_NUMBERS // rows.numel())
             index = torch.arange(len(edges), device=edges.device)
-            parts += [equations.take(some).log_prob(rows) for some in index.split(at_once)]
+            parts += [equations.take(some).log_prob(rows, interventions) for some in index.split(at_once)]
         log_probs = torch.cat(parts).double()
         if self.scales is not None:  # the density of x is that of x / scale, divided by the scale
-            log_probs = log_probs - self.scales.to(log_probs).log().sum()
+            logs = self.scales.to(log_probs).log().expand_as(rows)
+            log_probs = log_probs - sum_over_nodes(logs, interventions)
         return log_probs.logsumexp(0) - math.log(len(log_probs)) if average else log_probs
 
     def _rows(self, data: Any) -> Tensor:

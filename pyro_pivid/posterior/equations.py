@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pyro_pivid.sem import SEM, LinearSEM
 from pyro_pivid.sem.noise import noise_law, noise_log_density
+from pyro_pivid.sem.structural import row_log_prob, sum_over_nodes
 
 
 class Equations(Protocol):
@@ -19,8 +20,8 @@ class Equations(Protocol):
     def sample(self, num_rows: int, do: Mapping[int, float] | None = None) -> Tensor:
         """Ancestral draws ``(S, num_rows, D)`` from torch's global random numbers, nodes in ``do`` set to values."""
 
-    def log_prob(self, rows: Tensor) -> Tensor:
-        """Log-density of rows ``(N, D)`` under each model, ``(S, N)``."""
+    def log_prob(self, rows: Tensor, interventions: Tensor | None = None) -> Tensor:
+        """Log-density of rows ``(N, D)`` under each model, ``(S, N)``, without the nodes that were set from outside."""
 
     def take(self, index: Tensor) -> Equations:
         """Some of the models."""
@@ -57,9 +58,10 @@ class LinearEquations:
         eye = torch.eye(weights.shape[-1], dtype=weights.dtype, device=weights.device)
         return torch.linalg.solve(eye - weights, rows, left=False)
 
-    def log_prob(self, rows: Tensor) -> Tensor:
+    def log_prob(self, rows: Tensor, interventions: Tensor | None = None) -> Tensor:
         residual = rows - rows @ self.weights - self.intercepts.unsqueeze(-2)
-        return noise_log_density(self.noise_family, residual, self.noise_scales.unsqueeze(-2)).sum(-1)
+        terms = noise_log_density(self.noise_family, residual, self.noise_scales.unsqueeze(-2))
+        return sum_over_nodes(terms, interventions)
 
     def take(self, index: Tensor) -> LinearEquations:
         weights, intercepts, scales = (part[index] for part in (self.weights, self.intercepts, self.noise_scales))
@@ -90,8 +92,8 @@ class SEMEquations:
         return self.sem.sample(self.edges, num_rows, self.parameters, do=do)
 
     @torch.no_grad()
-    def log_prob(self, rows: Tensor) -> Tensor:
-        return self.sem.log_prob(rows, self.edges, self.parameters)
+    def log_prob(self, rows: Tensor, interventions: Tensor | None = None) -> Tensor:
+        return row_log_prob(self.sem, rows, self.edges, self.parameters, interventions)
 
     def take(self, index: Tensor) -> SEMEquations:
         return SEMEquations(self.sem, self.edges[index], self.parameters)

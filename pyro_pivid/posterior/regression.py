@@ -4,6 +4,9 @@ Given the coefficients w of a node, with :math:`w \mid \sigma \sim N(0, \sigma^2
 makes its noise variance InverseGamma again, with shape :math:`a + (n + k)/2` and scale
 :math:`b + (\text{RSS} + \lambda \|w\|^2)/2` for k coefficients. So a draw of the edges becomes a draw of the whole
 model. Links of a dense evidence that were read as absent count as exactly zero here.
+
+With interventions the sums of a node are over its own rows, and its intercept is where the regression passes through
+the means of these rows; columns are centred over all rows.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from torch import Tensor
 
 from pyro_pivid.posterior.equations import Equations, LinearEquations
 from pyro_pivid.posterior.splines import SplineBasis, SplineEquations
+from pyro_pivid.regimes import RegimeStatistics
 
 _TINY = 1e-300
 
@@ -28,15 +32,17 @@ def linear_of_dense(evidence: Any, edges: Tensor) -> LinearEquations:
     True
     """
     statistics, noise = evidence.statistics, evidence.noise
-    num_rows = statistics.num_rows
+    num_rows = statistics.rows_of()  # a number, or (D,) with interventions
     if noise.scale is not None:
         variance = torch.full_like(edges[..., 0], noise.scale**2)
     else:
-        squares = residual_squares(statistics.gram, statistics.gram, edges)
+        squares = _squares_by_group(
+            statistics.grams, statistics.grams, edges, statistics.grams.diagonal(dim1=-2, dim2=-1), statistics.group
+        )
         squares = squares + evidence.ridge * edges.square().sum(-2)
         num_weights = (edges != 0).sum(-2)
         if noise.shared:
-            shape = num_rows * edges.shape[-1] + num_weights.sum(-1, keepdim=True)
+            shape = statistics.total_rows + num_weights.sum(-1, keepdim=True)
             squares = squares.sum(-1, keepdim=True)
         else:
             shape = num_rows + num_weights
@@ -44,6 +50,9 @@ def linear_of_dense(evidence: Any, edges: Tensor) -> LinearEquations:
     intercepts = torch.zeros_like(variance)
     if statistics.intercept:
         intercepts = (variance / (num_rows + 1)).sqrt() * torch.randn_like(variance)
+        if isinstance(statistics, RegimeStatistics):
+            means = statistics.means - statistics.overall.means
+            intercepts = intercepts + _through_means(means, means, edges, statistics.group)
     return LinearEquations(edges, intercepts, variance.sqrt())
 
 
@@ -62,14 +71,24 @@ def equations_of_sets(
     if width > 1 and basis is None:
         return None
     by_feature = coefficients.permute(0, 1, 3, 2).flatten(1, 2)  # (S, D F, D)
-    inner = features.gram[: num_nodes * width, : num_nodes * width]
-    cross = features.gram[: num_nodes * width, num_nodes * width : -1]
-    own = features.gram.diagonal()[num_nodes * width : -1]
-    squares = residual_squares(inner, cross, by_feature, own)
+    first = num_nodes * width
+    group = (
+        torch.zeros(num_nodes, dtype=torch.long, device=features.gram.device)
+        if features.group is None
+        else features.group
+    )
+    inner, cross = features.grams[:, :first, :first], features.grams[:, :first, first:-1]
+    own = features.grams.diagonal(dim1=-2, dim2=-1)[:, first:-1]
+    squares = _squares_by_group(inner, cross, by_feature, own, group)
     num_links = (coefficients != 0).any(-1).sum(1)
     variance = _variances_of_sets(evidence, squares, by_feature.square().sum(1), num_links)
-    num_rows = features.num_rows + 1 + evidence.scorer.is_bge  # BGe's prior of the mean counts for one row more
+    num_rows = torch.as_tensor(features.rows_of(observed=True)).clamp(
+        min=1
+    )  # a node that was always set has no row at all
     intercepts = (variance / num_rows).sqrt() * torch.randn_like(variance)
+    if features.means is not None:
+        means = features.means
+        intercepts = intercepts + _through_means(means[:, :first], means[:, first:-1], by_feature, group)
     scales, intercepts = variance.sqrt() * features.units, intercepts * features.units
     if basis is None:
         return LinearEquations(edges, intercepts, scales)
@@ -87,7 +106,7 @@ def weights_of_sets(evidence: Any, coefficients: Tensor) -> Tensor:
 def _variances_of_sets(evidence: Any, residual: Tensor, sizes: Tensor, num_links: Tensor) -> Tensor:
     """Draws of the noise variances ``(S, D)`` given the coefficients; prior scale and noise value are summed over."""
     scorer = evidence.scorer
-    num_rows, ridges = scorer.features.num_rows + scorer.is_bge, scorer.ridges
+    num_rows, ridges = scorer.features.rows_of(), scorer.ridges
     num_weights = (num_links * scorer.features.num_features).double()
     squares = residual.unsqueeze(-1) + sizes.unsqueeze(-1) * ridges  # (S, D, R)
     log_prior = 0.5 * num_weights.unsqueeze(-1) * ridges.log()
@@ -120,6 +139,23 @@ def residual_squares(inner: Tensor, cross: Tensor, weights: Tensor, own: Tensor 
     own = cross.diagonal() if own is None else own
     inner, cross = inner.to(weights), cross.to(weights)
     return (own.to(weights) + (weights * (inner @ weights - 2 * cross)).sum(-2)).clamp(min=0)
+
+
+def _squares_by_group(inner: Tensor, cross: Tensor, weights: Tensor, own: Tensor, group: Tensor) -> Tensor:
+    """Squared residuals ``(S, D)``, each node's over the rows of its group; the others have a leading group."""
+    squares = torch.zeros_like(weights[..., 0, :])
+    for index in range(len(inner)):
+        nodes = (group == index).nonzero().squeeze(-1)
+        squares[..., nodes] = residual_squares(
+            inner[index], cross[index][:, nodes], weights[..., nodes], own[index, nodes]
+        )
+    return squares
+
+
+def _through_means(features: Tensor, responses: Tensor, weights: Tensor, group: Tensor) -> Tensor:
+    """Intercepts ``(S, D)`` that carry each regression through the means ``(K, …)`` of its group's rows."""
+    explained = (features[group].mT.to(weights) * weights).sum(-2)
+    return responses.to(weights).gather(0, group.unsqueeze(0)) - explained
 
 
 def _inverse_gamma(shape: Tensor, scale: Tensor) -> Tensor:

@@ -61,7 +61,12 @@ class ScriptEquations:
             raise ValueError(f"Expected at most {rows.shape[1]} rows, those of the model's data, but got {num_rows}.")
         return rows[:, :num_rows]
 
-    def log_prob(self, rows: Tensor) -> Tensor:
+    def log_prob(self, rows: Tensor, interventions: Tensor | None = None) -> Tensor:
+        if interventions is not None:
+            raise ValueError(
+                "Expected rows without interventions, but got some: a script's own model knows what it observes. "
+                "Evaluate that model on these rows instead."
+            )
         site = self._observed(self.model, (rows, *self.args[1:]))
         log_prob = site["unscaled_log_prob"]
         if log_prob.shape[-1] != len(rows):

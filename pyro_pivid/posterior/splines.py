@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pyro_pivid.sem.structural import sum_over_nodes
 from pyro_pivid.statistics import SufficientStatistics
 
 
@@ -90,10 +91,10 @@ class SplineEquations:
             rows = settled
         return rows
 
-    def log_prob(self, rows: Tensor) -> Tensor:
+    def log_prob(self, rows: Tensor, interventions: Tensor | None = None) -> Tensor:
         scales = self.noise_scales.unsqueeze(-2)
         residual = (rows - self.mean(rows)) / scales
-        return (-0.5 * residual.square() - scales.log() - 0.5 * math.log(2 * math.pi)).sum(-1)
+        return sum_over_nodes(-0.5 * residual.square() - scales.log() - 0.5 * math.log(2 * math.pi), interventions)
 
     def take(self, index: Tensor) -> SplineEquations:
         parts = (self.coefficients, self.intercepts, self.noise_scales)

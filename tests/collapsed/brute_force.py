@@ -122,19 +122,20 @@ def set_density(values, node, parents, *, kind, variance=None, prior=(0.5, 0.5),
 
 
 def bge_density(values, columns):
-    """log p of some columns under the Normal-Wishart prior, row after row by the Student predictive density."""
+    """log p of the contrasts of some standardised columns under a Wishart prior of their precision."""
     values = np.asarray(values)
-    standard = (values - values.mean(0)) / values.std(0)
-    num_nodes, size = values.shape[1], len(columns)
-    mean, strength = np.zeros(size), 1.0
-    freedom, scatter = num_nodes + 2 - num_nodes + size, 0.5 * np.eye(size)
-    total = 0.0
-    for row in standard[:, list(columns)]:
+    return wishart_density(values / values.std(0), columns)
+
+
+def wishart_density(values, columns):
+    """log p of the contrasts of columns, which no mean enters, row after row by the Student predictive density."""
+    rows = contrasts(len(values)) @ np.asarray(values)[:, list(columns)]
+    size = len(columns)
+    freedom, scatter, total = 2 + size, 0.5 * np.eye(size), 0.0
+    for row in rows:
         dof = freedom - size + 1
-        total += stats.multivariate_t.logpdf(row, mean, scatter * (strength + 1) / (strength * dof), df=dof)
-        scatter = scatter + strength / (strength + 1) * np.outer(row - mean, row - mean)
-        mean = (strength * mean + row) / (strength + 1)
-        strength, freedom = strength + 1, freedom + 1
+        total += stats.multivariate_t.logpdf(row, np.zeros(size), scatter / dof, df=dof)
+        scatter, freedom = scatter + np.outer(row, row), freedom + 1
     return total
 
 

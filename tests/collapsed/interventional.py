@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 import torch
-from scipy import stats
 
-from tests.collapsed.brute_force import contrasts, effect_matrix, linear_data, regression_density
+from tests.collapsed.brute_force import contrasts, effect_matrix, linear_data, regression_density, wishart_density
 
 
 def intervened(num_rows, num_nodes, seed, *, never=True):
@@ -55,8 +54,7 @@ def sparse_node_density(kind, noise, values, mask):
 
     def bge(node, parents):
         rows = (values / values.std(0, correction=0))[~mask[:, node]]
-        rows = rows - rows.mean(0)
-        return standardised_bge(rows, (*parents, node)) - (standardised_bge(rows, parents) if parents else 0.0)
+        return wishart_density(rows, (*parents, node)) - (wishart_density(rows, parents) if parents else 0.0)
 
     def conjugate(node, parents):
         keep = ~mask[:, node].numpy()
@@ -72,18 +70,3 @@ def sparse_node_density(kind, noise, values, mask):
         return np.logaddexp.reduce(terms) - math.log(3)
 
     return bge if kind == "linear" and noise == "per-node" else conjugate
-
-
-def standardised_bge(rows, columns):
-    """log p of columns that are standardised already, by the Student predictive density row after row."""
-    rows = np.asarray(rows)
-    num_nodes, size = rows.shape[1], len(columns)
-    mean, strength, freedom, scatter, total = np.zeros(size), 1.0, 2 + len(columns), 0.5 * np.eye(size), 0.0
-    assert num_nodes >= size
-    for row in rows[:, list(columns)]:
-        dof = freedom - size + 1
-        total += stats.multivariate_t.logpdf(row, mean, scatter * (strength + 1) / (strength * dof), df=dof)
-        scatter = scatter + strength / (strength + 1) * np.outer(row - mean, row - mean)
-        mean = (strength * mean + row) / (strength + 1)
-        strength, freedom = strength + 1, freedom + 1
-    return total

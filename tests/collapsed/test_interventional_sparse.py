@@ -14,13 +14,11 @@ from pyro_pivid.ops.graph import is_dag
 from pyro_pivid.ops.interventional import dag_to_interventional_cpdag
 from tests.collapsed.brute_force import (
     all_orders,
-    bge_density,
     chi_square_pvalue,
     dag_sums,
-    linear_data,
     order_densities,
 )
-from tests.collapsed.interventional import intervened, sparse_node_density, standardised_bge
+from tests.collapsed.interventional import intervened, sparse_node_density
 
 PROBS = torch.tensor(
     [[0.5, 0.3, 0.6, 0.2], [0.1, 0.5, 0.4, 0.5], [0.7, 0.2, 0.5, 0.3], [0.4, 0.6, 0.1, 0.5]], dtype=torch.float64
@@ -178,9 +176,3 @@ def test_errors_of_interventions():
     for kind in ("linear", "spline"):
         with pytest.raises(ValueError, match=r"columns \[0\] are constant there"):
             ParentSetEvidence.from_data(values, features=kind, interventions=mask)
-
-
-def test_bge_density_helpers_agree():
-    values = linear_data(12, 3, seed=0)
-    standard = (values - values.mean(0)) / values.std(0, correction=0)
-    assert standardised_bge(standard, (0, 2)) == pytest.approx(bge_density(values, (0, 2)))

@@ -258,3 +258,12 @@ def test_a_million_rows():
     edges = ExactPosterior(ParentSetEvidence.from_data(values)).edge_probs()
     assert edges[0, 1] + edges[1, 0] > 0.999  # an effect of ten standard errors
     assert edges[2:, :2].max() < 0.01
+
+
+def test_equivalent_dags_have_equal_evidence_in_the_units_of_the_data():
+    generator = torch.Generator().manual_seed(0)
+    cause = torch.randn(200, generator=generator)
+    values = torch.stack([cause, 5 * (0.3 * cause + torch.randn(200, generator=generator))], -1)
+    evidence = ParentSetEvidence.from_data(values, standardize=False)
+    forward, backward = evidence.log_evidence(torch.tensor([[0, 1], [1, 0]]))
+    assert abs(forward - backward) < 1e-8

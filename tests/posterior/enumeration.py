@@ -85,14 +85,12 @@ class AllDAGs:
 
 
 def student(standard, new, columns):
-    """Predictive density of some columns of a new row under the Normal-Wishart posterior, given standardised rows."""
+    """Predictive density of some columns of a new row, their mean flat and their precision Wishart a priori."""
     columns = list(columns)
-    size, (num_rows, num_nodes) = len(columns), standard.shape
+    size, num_rows = len(columns), len(standard)
     values = standard[:, columns]
     centred = values - values.mean(0)
-    strength = 1.0 + num_rows
-    scatter = 0.5 * np.eye(size) + centred.T @ centred  # the prior mean is the sample mean
-    freedom = (num_nodes + 2) - num_nodes + size + num_rows
-    dof = freedom - size + 1
-    shape = scatter * (strength + 1) / (strength * dof)
+    scatter = 0.5 * np.eye(size) + centred.T @ centred
+    dof = 2 + size + (num_rows - 1) - size + 1  # the mean takes one row
+    shape = scatter * (num_rows + 1) / (num_rows * dof)
     return stats.multivariate_t.logpdf(new[columns], values.mean(0), shape, df=dof)
