@@ -175,6 +175,12 @@ def test_environments_are_made_once_and_again_when_requirements_change(tmp_path,
         environments.ensure_environment("nothing")
 
 
+def test_one_torch_is_pinned_for_all():
+    pins = environments._constraints().splitlines()
+    assert len([pin for pin in pins if pin.startswith("torch==")]) == 1
+    assert not [pin for pin in pins if pin.startswith("pytest")]
+
+
 def test_a_folder_that_cannot_be_written_is_an_error(data, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("PIVID_PEERS", str(tmp_path / "file" / "peers"))
