@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -226,8 +227,10 @@ class PIVID:
                 checkpoint=checkpoint,
             )
             route = self._integrated(exact=chosen == "exact", settings=settings).run(problem, seed)
+        stated = {} if problem.stated is None else {"stated_knowledge": problem.stated.to_dict()}
+        settings_of_all = {**vars(self), "sem": self.pieces.sem}
         return fitted_posterior(
-            route.source, problem, scales=route.scales, info=route.info, settings={**vars(self), "sem": self.pieces.sem}
+            route.source, problem, scales=route.scales, info=route.info | stated, settings=settings_of_all
         )
 
     def _integrated(self, *, exact: bool, settings: CollapsedSettings) -> Integrated:
@@ -244,9 +247,14 @@ class PIVID:
         )
 
     def _relaxed(self, problem: Problem, fit_settings: FitSettings, seed: int, dtype: torch.dtype) -> Route:
+        sem = self.sem
+        if self.pieces.sem == "linear" and problem.interventions is not None:
+            # What was set from outside shifts the means of the columns, so that centring leaves nodes with a constant.
+            sem = copy.copy(sem)
+            sem.bias = True
         return relaxed_route(
             problem,
-            sem=self.sem,
+            sem=sem,
             edge_family=self.edge_family,
             order_prior=self.order_prior,
             num_graphs=self.num_graphs,

@@ -30,11 +30,13 @@ class Problem:
     :param table: the observations; missing entries are NaN where they were allowed.
     :param interventions: boolean ``(N, D)``, nodes that were set from outside; ``None`` if there were none.
     :param knowledge: ``None`` if nothing is known.
+    :param stated: the knowledge as the user put it.
     """
 
     table: Table
     interventions: Tensor | None = None
     knowledge: ResolvedKnowledge | None = None
+    stated: Knowledge | None = None
 
     @property
     def missing(self) -> Tensor | None:
@@ -85,8 +87,11 @@ def read_problem(
     if mask is not None:
         mask = mask.to(table.values.device)
         _refuse_missing_targets(table, mask)
-    known = None if knowledge is None else _as_knowledge(knowledge).resolve(table.names)
-    return Problem(table, mask, None if known is None or known.is_empty else known)
+    stated = None if knowledge is None else _as_knowledge(knowledge)
+    known = None if stated is None else stated.resolve(table.names)
+    if known is None or known.is_empty:
+        return Problem(table, mask)
+    return Problem(table, mask, known, stated)
 
 
 def _as_knowledge(knowledge: Any) -> Knowledge:

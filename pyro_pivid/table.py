@@ -177,8 +177,7 @@ def read_file(path: Path) -> pd.DataFrame:
         ) from error
     except pd.errors.EmptyDataError as error:
         raise ValueError(f"Expected a table in '{path}', but the file is empty.") from error
-    # Parser and decoder errors are ValueErrors; damaged compressed files end in OSError or EOFError.
-    except (ValueError, OSError, EOFError) as error:
+    except (ValueError, OSError, EOFError) as error:  # the last two of damaged compressed files
         raise ValueError(f"Expected a readable table in '{path}', but reading it failed: {error}") from error
 
 
@@ -257,9 +256,8 @@ def _check_column_types(frame: pd.DataFrame, names: list[str]) -> None:
             f"Expected real numbers, but these columns are complex: {_listed(complex_names)}. "
             "Use their real or absolute part."
         )
-    other = [
-        f"'{name}' ({kind})" for name, kind in zip(names, kinds, strict=True) if not pd.api.types.is_numeric_dtype(kind)
-    ]
+    pairs = zip(names, kinds, strict=True)
+    other = [f"'{name}' ({kind})" for name, kind in pairs if not pd.api.types.is_numeric_dtype(kind)]
     if other:
         raise TypeError(
             f"Expected columns of numbers or booleans, but these are not: {_listed(other, quote=False)}. "

@@ -1,4 +1,4 @@
-"""Missing entries: conditional draws against closed forms, and posteriors against integrals over the missing entries."""
+"""Missing entries: conditional draws against closed forms, posteriors against integrals over the missing entries."""
 
 import numpy as np
 import pandas as pd

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
 from torch import Tensor
 
+from pyro_pivid.interventions import read_interventions
 from pyro_pivid.ops.graph import ancestors
 from pyro_pivid.posterior.base import NUM_SUMMARY_DRAWS, SUMMARY_SEED, PosteriorBase
 from pyro_pivid.posterior.draws import check_count
 from pyro_pivid.posterior.effects import Effect, linear_effects
 from pyro_pivid.sem.structural import sum_over_nodes
-from pyro_pivid.table import TableLike, read_table
+from pyro_pivid.table import TableLike, read_file, read_table
 
 _MAX_NUMBERS = 1 << 24  # of draws times rows times nodes at a time
 
@@ -105,7 +108,7 @@ class CausalQueries(PosteriorBase):
         self,
         data: TableLike,
         *,
-        interventions: Tensor | None = None,
+        interventions: Any = None,
         num_samples: int | None = None,
         seed: int = SUMMARY_SEED,
         average: bool = True,
@@ -115,24 +118,33 @@ class CausalQueries(PosteriorBase):
         Its mean over rows compares models on the same columns; it is a density in the units of the data.
 
         :param data: a table with the columns of the fit.
-        :param interventions: boolean ``(N, D)``, true where a node was set from outside: the density is then that of
+        :param interventions: nodes that were set from outside, as in :meth:`PIVID.fit`: the density is then that of
             the other nodes given what these were set to.
         :param num_samples: draws to average over, 2,000 by default.
         :param seed: of the draws, those of ``sample(num_samples, seed)``.
         :param average: ``False`` for the log-density under each draw, ``(S, N)``.
         """
-        rows = self._device_of(self._to_fit_units(self._rows(data).double()))
+        rows, mask = self._rows_and_interventions(data, interventions)
         count = NUM_SUMMARY_DRAWS if num_samples is None else check_count("num_samples", num_samples)
         parts = []
         for edges, equations in self._equations(count, seed):
             at_once = max(1, _MAX_NUMBERS // rows.numel())
             index = torch.arange(len(edges), device=edges.device)
-            parts += [equations.take(some).log_prob(rows, interventions) for some in index.split(at_once)]
+            parts += [equations.take(some).log_prob(rows, mask) for some in index.split(at_once)]
         log_probs = torch.cat(parts).double()
         if self.scales is not None:  # the density of x is that of x / scale, divided by the scale
             logs = self.scales.to(log_probs).log().expand_as(rows)
-            log_probs = log_probs - sum_over_nodes(logs, interventions)
+            log_probs = log_probs - sum_over_nodes(logs, mask)
         return log_probs.logsumexp(0) - math.log(len(log_probs)) if average else log_probs
+
+    def _rows_and_interventions(self, data: Any, interventions: Any) -> tuple[Tensor, Tensor | None]:
+        """Rows in the units of the fit, and which of their nodes were set from outside."""
+        if isinstance(data, str | os.PathLike):
+            data = read_file(Path(data))
+        rows = self._device_of(self._to_fit_units(self._rows(data).double()))
+        frame = data if isinstance(data, pd.DataFrame) else None
+        mask = read_interventions(interventions, self.names, len(rows), frame=frame)
+        return rows, None if mask is None else mask.to(rows.device)
 
     def _rows(self, data: Any) -> Tensor:
         if isinstance(data, pd.DataFrame):

@@ -1,4 +1,4 @@
-"""Distinct graphs among draws and how often each comes: the mode, and Markov equivalence classes."""
+"""Distinct graphs among draws and how often each comes: the mode, and equivalence classes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pyro_pivid.ops.graph import dag_to_cpdag
+from pyro_pivid.ops.interventional import dag_to_interventional_cpdag
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +34,14 @@ class Mode:
 
 @dataclass(frozen=True, eq=False)
 class EquivalenceClass:
-    """A Markov equivalence class met among the draws: data of no size tell its DAGs apart in a linear-Gaussian model.
+    """An equivalence class met among the draws: data of no size tell its DAGs apart in a linear-Gaussian model.
 
     :param share: of the draws that belong to it.
     :param num_links: links of its DAGs.
     :param num_dags: different DAGs of it among the draws.
     :param cpdag: boolean ``(D, D)``; a link that is set both ways is undirected.
     :param names: of the nodes.
+    :param interventional: whether the data are those of the interventions, which tell more DAGs apart.
     """
 
     share: float
@@ -47,6 +49,7 @@ class EquivalenceClass:
     num_dags: int
     cpdag: Tensor
     names: list[str]
+    interventional: bool = False
 
     @property
     def num_undirected(self) -> int:
@@ -55,7 +58,7 @@ class EquivalenceClass:
 
     def __str__(self) -> str:
         links = ", ".join(_in_words(self.cpdag, self.names)) or "no links"
-        return f"{self.share:.3f}: {links}"
+        return f"{self.share:.3f}: {links}" + (" (given the interventions)" if self.interventional else "")
 
 
 class EquivalenceClasses(Sequence[EquivalenceClass]):
@@ -65,16 +68,26 @@ class EquivalenceClasses(Sequence[EquivalenceClass]):
     :param cpdags: boolean ``(C, D, D)``.
     :param num_dags: different DAGs of each among the draws, ``(C,)``.
     :param names: of the nodes.
+    :param targets: boolean ``(R, D)``, the sets of nodes that were intervened on together, where the classes are those
+        of DAGs that data with these interventions cannot tell apart; ``None`` for Markov equivalence.
     """
 
-    def __init__(self, shares: Tensor, cpdags: Tensor, num_dags: Tensor, names: list[str]) -> None:
+    def __init__(
+        self, shares: Tensor, cpdags: Tensor, num_dags: Tensor, names: list[str], targets: Tensor | None = None
+    ) -> None:
         self.shares = shares
         self.cpdags = cpdags
         self.num_dags = num_dags
         self.names = names
+        self.targets = targets
         both = (cpdags & cpdags.mT).sum((-2, -1)) // 2
         self.num_undirected = both
         self.num_links = cpdags.sum((-2, -1)) - both
+
+    @property
+    def interventional(self) -> bool:
+        """Whether the classes are those given the interventions."""
+        return self.targets is not None
 
     def __len__(self) -> int:
         return len(self.shares)
@@ -83,13 +96,18 @@ class EquivalenceClasses(Sequence[EquivalenceClass]):
         if not -len(self) <= index < len(self):
             raise IndexError(f"Expected an index below {len(self)}, the number of classes, but got {index}.")
         share, num_links, num_dags = (values[index].item() for values in (self.shares, self.num_links, self.num_dags))
-        return EquivalenceClass(share, int(num_links), int(num_dags), self.cpdags[index], self.names)
+        return EquivalenceClass(
+            share, int(num_links), int(num_dags), self.cpdags[index], self.names, self.interventional
+        )
 
     def __iter__(self) -> Iterator[EquivalenceClass]:
         return (self[index] for index in range(len(self)))
 
     def to_frame(self, max_rows: int = 20) -> pd.DataFrame:
         """The most probable classes as a table: share, links, links left undirected, DAGs met, and the links in words.
+
+        The last column is called ``cpdag``, or ``interventional cpdag`` where the classes are those given the
+        interventions.
 
         :param max_rows: at most so many.
         """
@@ -100,12 +118,15 @@ class EquivalenceClasses(Sequence[EquivalenceClass]):
                 "links": self.num_links[top].numpy(),
                 "undirected": self.num_undirected[top].numpy(),
                 "dags": self.num_dags[top].numpy(),
-                "cpdag": [", ".join(_in_words(cpdag, self.names)) for cpdag in self.cpdags[top]],
+                "interventional cpdag" if self.interventional else "cpdag": [
+                    ", ".join(_in_words(cpdag, self.names)) for cpdag in self.cpdags[top]
+                ],
             }
         )
 
     def __repr__(self) -> str:
-        return f"EquivalenceClasses({len(self)} classes, the first with share {self.shares[0]:.3f})"
+        kind = "classes given the interventions" if self.interventional else "classes"
+        return f"EquivalenceClasses({len(self)} {kind}, the first with share {self.shares[0]:.3f})"
 
     def _repr_html_(self) -> str:
         return str(self.to_frame().to_html(index=False, float_format="{:.3f}".format))
@@ -158,14 +179,24 @@ def count_graphs(chunks: Iterable[Tensor], num_nodes: int) -> tuple[Tensor, Tens
     return counter.result()
 
 
-def equivalence_classes(graphs: Tensor, counts: Tensor, names: list[str]) -> EquivalenceClasses:
+def equivalence_classes(
+    graphs: Tensor, counts: Tensor, names: list[str], targets: Tensor | None = None
+) -> EquivalenceClasses:
     """The classes of distinct DAGs ``(G, D, D)`` with counts ``(G,)``.
 
     >>> chains = torch.tensor([[[0, 1], [0, 0]], [[0, 0], [1, 0]], [[0, 0], [0, 0]]]) != 0
     >>> print(equivalence_classes(chains, torch.tensor([3, 3, 2]), ["rain", "wet"])[0])
     0.750: rain — wet
+    >>> rain_was_set = torch.tensor([[True, False]])
+    >>> print(equivalence_classes(chains, torch.tensor([3, 3, 2]), ["rain", "wet"], rain_was_set)[0])
+    0.375: rain → wet (given the interventions)
+
+    :param graphs: boolean, each once.
+    :param counts: how often each comes.
+    :param names: of the nodes.
+    :param targets: as of :class:`EquivalenceClasses`.
     """
-    cpdags = dag_to_cpdag(graphs)
+    cpdags = dag_to_cpdag(graphs) if targets is None else dag_to_interventional_cpdag(graphs, targets)
     _, found = np.unique(_as_keys(cpdags), return_inverse=True)
     inverse = torch.from_numpy(found).flatten()
     num_classes = int(inverse.max()) + 1
@@ -174,7 +205,7 @@ def equivalence_classes(graphs: Tensor, counts: Tensor, names: list[str]) -> Equ
     first = torch.full((num_classes,), len(graphs)).scatter_reduce(0, inverse, torch.arange(len(graphs)), "amin")
     ranked = masses.argsort(descending=True, stable=True)
     shares = masses[ranked].double() / counts.sum()
-    return EquivalenceClasses(shares, cpdags[first[ranked]], num_dags[ranked], names)
+    return EquivalenceClasses(shares, cpdags[first[ranked]], num_dags[ranked], names, targets)
 
 
 def _as_keys(links: Tensor) -> np.ndarray:

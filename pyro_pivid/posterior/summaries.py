@@ -106,13 +106,20 @@ class GraphSummaries(PosteriorBase):
             return largest_expected_f1(graphs, counts, probs, self.names)
         return smallest_expected_shd(graphs, probs, self.names)
 
-    def equivalence_classes(self, num_samples: int | None = None) -> EquivalenceClasses:
-        """The Markov equivalence classes met among the draws, with their shares: what is left open, and what is not.
+    def equivalence_classes(self, num_samples: int | None = None, *, interventional: bool = True) -> EquivalenceClasses:
+        """The equivalence classes met among the draws, with their shares: what is left open, and what is not.
 
         A link of a class's CPDAG that is undirected comes both ways among equivalent DAGs, which linear-Gaussian data
-        with a noise variance for each node cannot tell apart.
+        with a noise variance for each node cannot tell apart. After a fit with interventions the classes are those of
+        DAGs that data of these interventions cannot tell apart, and the words say so.
+
+        :param num_samples: draws to look at.
+        :param interventional: ``False`` for Markov equivalence, what observational data could tell, in any case.
         """
-        return equivalence_classes(*self._graphs(num_samples), self.names)
+        targets = self.info.get("targets") if interventional else None
+        if targets is not None:
+            targets = targets.cpu() if bool(targets.any()) else None
+        return equivalence_classes(*self._graphs(num_samples), self.names, targets)
 
     def _graphs(self, num_samples: int | None) -> tuple[Tensor, Tensor]:
         return count_graphs((draws.edges for draws in self._summary_stream(num_samples)), self.num_nodes)
