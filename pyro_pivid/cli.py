@@ -1,7 +1,7 @@
 """The command line: ``pivid simulate | fit | show | plot | demo``.
 
 Results go to standard output, progress and messages to standard error. Exit codes: 0 for success, 1 for data or files
-that will not do (one line on standard error says why), 2 for a wrong call.
+that will not do, 2 for a wrong call; one line on standard error says why.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ examples:
   pivid simulate --nodes 8 --edges 10 --weights uniform --out data.csv --truth truth.csv
   pivid fit data.csv --out run/                        the safe choice for a stranger's table
   pivid fit data.csv --out run/ --noise equal          one noise scale for all columns
+  pivid fit data.csv --out run/ --required "rain->wet" --forbid "wet->sun, wet->rain" --tiers tiers.json
+  pivid fit data.csv --out run/ --interventions target     a column that names what was set in each row
   pivid fit data.csv --out run/ --inference relaxed --edge-prior normal --noise 0.1 --steps 2000
   pivid show run/ --top 20                             the table of links, and whether to believe it
   pivid show run/ --json | jq '.edges[0]'
@@ -30,8 +32,18 @@ exit codes: 0 success, 1 data or files that will not do, 2 wrong call
 """
 
 
+class WrongCall(ValueError):
+    """Options that do not go together, or not with the data: exit code 2.
+
+    >>> WrongCall.exit_code
+    2
+    """
+
+    exit_code = 2
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code; a wrong call leaves through ``SystemExit(2)``, as argparse does.
+    """Run a command and return its exit code; what argparse refuses leaves through its ``SystemExit(2)``.
 
     >>> main(["show", "no-such-folder"])
     1
@@ -51,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except (ValueError, TypeError, OSError, ImportError, MemoryError, ArithmeticError) as error:
         print(f"pivid: error: {_one_line(error)}", file=sys.stderr)
-        return 1
+        return int(getattr(error, "exit_code", 1))
     return 0
 
 
@@ -112,9 +124,13 @@ def _add_simulate(commands: Any) -> None:
 
 
 def _add_fit(commands: Any) -> None:
-    parser = _command(
-        commands, "fit", "learn the posterior over graphs from a table", "pivid fit data.csv --out run/ --noise equal"
+    example = (
+        "pivid fit data.csv --out run/ --noise equal\n"
+        '  pivid fit data.csv --out run/ --required "rain->wet" --forbid "wet->sun, wet->rain" --leaves slippery\n'
+        "  pivid fit data.csv --out run/ --tiers tiers.json --interventions target --missing impute\n"
+        '  where tiers.json holds [["sun", "rain"], ["wet"]] or {"sun": 1, "rain": 1, "wet": 2}'
     )
+    parser = _command(commands, "fit", "learn the posterior over graphs from a table", example)
     parser.add_argument("data", help="CSV or Parquet file with a header, one column a node")
     parser.add_argument("--out", required=True, metavar="DIR", help="folder for the posterior and its edges.csv")
     parser.add_argument("--sem", choices=("linear", "spline", "neural"), default="linear", help="kind of mechanism")
@@ -127,12 +143,32 @@ def _add_fit(commands: Any) -> None:
         action=argparse.BooleanOptionalAction,
         help="divide columns by their standard deviation (by default with per-node noise)",
     )
+    _add_knowledge(parser)
     parser.add_argument("--steps", type=_positive, metavar="N", help="steps of SVI")
     parser.add_argument("--restarts", type=_positive, metavar="N", help="fits from different seeds")
     parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same answer (default 0)")
     parser.add_argument("--overwrite", action="store_true", help="replace a posterior that is in the folder")
     parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
     _add_table_options(parser)
+
+
+def _add_knowledge(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what is known and was done", "Lists have commas; options may be repeated.")
+    lists: dict[str, Any] = {"action": "extend", "default": []}
+    group.add_argument("--required", type=_links, **lists, metavar="A->B", help="links that are there")
+    group.add_argument("--forbid", type=_links, **lists, metavar="A->B", help="links that are not there")
+    group.add_argument("--tiers", metavar="FILE", help="JSON: lists of columns, the earliest first, or tier numbers")
+    group.add_argument("--roots", type=_names, **lists, metavar="A", help="columns without parents")
+    group.add_argument("--leaves", type=_names, **lists, metavar="A", help="columns without children")
+    group.add_argument(
+        "--interventions", metavar="COLUMN", help="column with the names of what was set from outside in each row"
+    )
+    group.add_argument(
+        "--missing",
+        choices=("error", "impute"),
+        default="error",
+        help="what to do about missing entries (default error); impute is for linear exact and collapsed inference",
+    )
 
 
 def _add_show(commands: Any) -> None:
@@ -175,6 +211,25 @@ def _noise(text: str) -> str | float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f'expected "per-node", "equal" or a number, but got {text!r}') from None
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"expected names with commas between them, but got {text!r}")
+    return names
+
+
+def _links(text: str) -> list[tuple[str, str]]:
+    links = []
+    for link in text.split(","):
+        ends = [end.strip() for end in link.replace("→", "->").split("->")]
+        if len(ends) != 2 or not all(ends):
+            raise argparse.ArgumentTypeError(
+                f'expected links such as "a->b, b->c" (in quotes, for > means something to the shell), but got {text!r}'
+            )
+        links.append((ends[0], ends[1]))
+    return links
 
 
 def _positive(text: str) -> int:

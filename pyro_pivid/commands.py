@@ -12,9 +12,13 @@ from typing import Any
 
 import pandas as pd
 
+from pyro_pivid.cli import WrongCall
 from pyro_pivid.datasets import simulate as draw_data
 from pyro_pivid.estimator import PIVID
+from pyro_pivid.interventions import intervention_column
+from pyro_pivid.knowledge import Knowledge
 from pyro_pivid.posterior import Posterior
+from pyro_pivid.table import read_file
 
 EDGE_TABLE_FILE = "edges.csv"
 PROBABILITY, WEIGHT = "{:.3f}", "{:.3g}"
@@ -59,6 +63,7 @@ def fit(options: Namespace) -> None:
         raise NotADirectoryError(f"Expected a folder for --out, but {out} is a file. Choose another name.")
     if (out / "config.json").exists() and not options.overwrite:  # before the work, not after it
         raise FileExistsError(f"{out} holds a posterior already. Pass --overwrite, or choose another folder.")
+    data = read_file(Path(options.data))
     learner = PIVID(
         options.sem,
         inference=options.inference,
@@ -67,9 +72,17 @@ def fit(options: Namespace) -> None:
         noise_family=options.noise_family,
         standardize=options.standardize,
         restarts=options.restarts,
+        knowledge=read_knowledge(options, data),
+        missing=options.missing,
     )
     start = time.perf_counter()
-    posterior = learner.fit(options.data, num_steps=options.steps, seed=options.seed, progress_bar=not options.quiet)
+    posterior = learner.fit(
+        data,
+        interventions=options.interventions,
+        num_steps=options.steps,
+        seed=options.seed,
+        progress_bar=not options.quiet,
+    )
     seconds = time.perf_counter() - start
     posterior.save(out, overwrite=options.overwrite)
     table = posterior.edge_table()
@@ -77,6 +90,50 @@ def fit(options: Namespace) -> None:
     _print_posterior(posterior, table, options)
     if not options.quiet:
         _say(f"fitted in {seconds:.1f} s; posterior and {EDGE_TABLE_FILE} in {out}")
+
+
+def read_knowledge(options: Namespace, data: pd.DataFrame) -> Knowledge | None:
+    """What the options say is known of the columns of the data; ``None`` if they say nothing.
+
+    :param options: of ``pivid fit``.
+    :param data: the table, with the column of interventions if there is one.
+    :raises WrongCall: for contradictions, and for columns that are not there.
+    """
+    column = intervention_column(options.interventions, data)
+    if options.interventions is not None and column is None:
+        raise WrongCall(
+            "Expected --interventions to be the column that holds the targets, one of "
+            f"{', '.join(map(str, data.columns))}, but got {options.interventions!r}."
+        )
+    try:
+        knowledge = Knowledge(
+            required=options.required,
+            forbidden=options.forbid,
+            tiers=() if options.tiers is None else read_tiers(options.tiers),
+            roots=options.roots,
+            leaves=options.leaves,
+        )
+        if knowledge.is_empty:
+            return None
+        knowledge.resolve([str(name) for name in data.columns if name != column])
+    except (TypeError, ValueError) as error:
+        raise WrongCall(str(error)) from error
+    return knowledge
+
+
+def read_tiers(path: str) -> Any:
+    """Tiers from a JSON file: lists of names, or the number of each name's tier.
+
+    :param path: the file.
+    """
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise WrongCall(f"Expected a JSON file of tiers, but there is none at {path!r}. Check the path.") from None
+    except ValueError as error:
+        raise WrongCall(
+            f'Expected JSON such as [["a", "b"], ["c"]] or {{"a": 1, "c": 2}} in {path}, but: {error}.'
+        ) from error
 
 
 def show(options: Namespace) -> None:
@@ -164,12 +221,16 @@ def _print_posterior(posterior: Posterior, table: pd.DataFrame, options: Namespa
             "names": posterior.names,
             "inference": posterior.info.get("inference"),
             "diagnosis": str(posterior.diagnose()),
+            "knowledge": posterior.info.get("stated_knowledge"),
+            "interventions": _targets(posterior),
             "num_links_left_out": len(links) - len(shown),
             "edges": rows,
         }
         print(json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False))
         return
     print(f"{posterior.info.get('inference', 'unknown')} inference over {len(posterior.names)} nodes\n")
+    if said := _said_beforehand(posterior):
+        print(said + "\n")
     at_least = f"a probability of {options.min_prob:g} or more"
     if len(shown):
         print(_in_columns(shown))
@@ -179,6 +240,25 @@ def _print_posterior(posterior: Posterior, table: pd.DataFrame, options: Namespa
     else:
         print(f"no link has {at_least}")
     print(f"\n{posterior.diagnose()}")
+
+
+def _targets(posterior: Posterior) -> list[list[str]]:
+    """The sets of nodes that were set from outside together."""
+    targets = posterior.info.get("targets")
+    rows = [] if targets is None else targets.tolist()
+    return [[name for name, is_set in zip(posterior.names, row, strict=True) if is_set] for row in rows if any(row)]
+
+
+def _said_beforehand(posterior: Posterior) -> str:
+    """What was known and done, in words; empty if nothing."""
+    lines = []
+    stated = posterior.info.get("stated_knowledge")
+    if stated is not None:
+        lines.append(str(Knowledge.from_dict(stated)))
+    targets = _targets(posterior)
+    if targets:
+        lines.append(f"Interventions on {', '.join(' with '.join(names) for names in targets)}")
+    return "\n".join(lines)
 
 
 def _in_columns(table: pd.DataFrame) -> str:

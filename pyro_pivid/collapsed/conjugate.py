@@ -13,6 +13,8 @@ import math
 import torch
 from torch import Tensor
 
+_CERTAIN = 6.5  # erfc of it is 4e-20
+
 
 def gaussian_log_evidence(
     log_det: Tensor, residual: Tensor, num_rows: int | Tensor, log_variance: Tensor | float
@@ -73,7 +75,13 @@ def exceedance_prob(mean: Tensor, variance: Tensor, threshold: float) -> Tensor:
     tensor([0.0500, 0.0000, 1.0000])
     """
     scale = (2 * variance).sqrt().clamp(min=torch.finfo(mean.dtype).tiny)
-    return 0.5 * (torch.erfc((threshold - mean) / scale) + torch.erfc((threshold + mean) / scale))
+    mean, scale = torch.broadcast_tensors(mean, scale)
+    beyond = (mean.abs() - threshold) / scale
+    probs = (beyond > 0).to(mean.dtype)
+    near = beyond.abs() < _CERTAIN  # elsewhere the answer is 0 or 1 to the last digit, and erfc is dear
+    mean, scale = mean[near], scale[near]
+    probs[near] = 0.5 * (torch.erfc((threshold - mean) / scale) + torch.erfc((threshold + mean) / scale))
+    return probs
 
 
 def inverse_gamma_nodes(shape: float, device: torch.device | None = None) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,7 @@ from pyro_pivid.collapsed.dense_groups import GroupMatrices
 from pyro_pivid.collapsed.noise import Noise
 from pyro_pivid.collapsed.subsets import OrderLattice, insert_bit, log_principal_minors, membership, remove_bit
 
-_CHUNK = 1 << 13
+_CHUNK = 1 << 15  # pairs of a node and its predecessors
 
 
 class DenseSubsets:
@@ -71,38 +71,38 @@ class DenseSubsets:
         if threshold == 0:
             by_other = probs @ is_member  # [j, place of i among the others]
             return _spread(by_other).mT
-        total = torch.zeros_like(self.groups.matrices[0])
-        log_weight = log_predecessor_probs.new_full((1 << self.num_nodes,), -torch.inf)
-        for node, row in enumerate(log_predecessor_probs):
-            subsets = insert_bit(torch.arange(row.shape[0], device=row.device), node)
-            log_weight[subsets] = torch.maximum(log_weight[subsets], row)
         # Most sets are never anybody's predecessors: those left out weigh less than 1e-12 together.
-        likely = (log_weight > math.log(1e-12) - self.num_nodes * math.log(2)).nonzero().squeeze(-1)
-        for subsets in likely.split(_CHUNK):
-            for index, matrix in enumerate(self.groups.matrices):
-                own = self.groups.members(index)
-                total[:, own] += self._edge_probs_of(matrix, own, subsets, probs, noise_index, threshold)
-        return total
+        cutoff = math.log(1e-12) - self.num_nodes * math.log(2)
+        node, codes = (log_predecessor_probs > cutoff).nonzero(as_tuple=True)
+        subsets = insert_bit(codes, node)
+        together = subsets.argsort()  # nodes with the same predecessors share a regression
+        total = torch.zeros_like(self.groups.matrices[0]).mT.contiguous()  # [j, i]
+        for index, matrix in enumerate(self.groups.matrices):
+            own = together[self.groups.group[node[together]] == index]
+            for pairs in own.split(_CHUNK):
+                shares = probs[node[pairs], codes[pairs]].unsqueeze(-1)
+                above = self._edge_probs_of(matrix, node[pairs], codes[pairs], subsets[pairs], noise_index, threshold)
+                total.index_add_(0, node[pairs], shares * above)
+        return total.mT
 
     def _edge_probs_of(
-        self, matrix: Tensor, node: Tensor, subsets: Tensor, probs: Tensor, noise_index: int, threshold: float
+        self, matrix: Tensor, node: Tensor, codes: Tensor, subsets: Tensor, noise_index: int, threshold: float
     ) -> Tensor:
-        """The share ``(D, n)`` of some predecessor sets in the average: regressions of the nodes of a group on them."""
-        inside = (subsets.unsqueeze(-1) >> torch.arange(self.num_nodes, device=probs.device)) & 1 == 1
+        """``P(|a_ij| > threshold)`` given the predecessors, for nodes ``(n,)`` of one group; shape ``(n, D)``."""
+        distinct, place = subsets.unique(return_inverse=True)
+        inside = (distinct.unsqueeze(-1) >> torch.arange(self.num_nodes, device=node.device)) & 1 == 1
         keep = inside.to(matrix.dtype)
         mask = keep.unsqueeze(-1) * keep.unsqueeze(-2)
         inverse = torch.linalg.inv(matrix * mask + torch.diag_embed(1 - keep)) * mask
-        means = inverse @ matrix[:, node]  # [s, i, j]
-        codes = remove_bit(subsets.unsqueeze(-1) & ~(1 << node), node)
-        weights = torch.where(inside[:, node], 0.0, probs[node, codes])  # a node is not among its own predecessors
-        variances = inverse.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
+        means = (inverse @ matrix).mT[place, node]
+        variances = inverse.diagonal(dim1=-2, dim2=-1)[place]
         above = torch.zeros_like(means)
         for scale, weight in self._noise_values(codes, node, noise_index):
-            above += weight * exceedance_prob(means, variances * scale.unsqueeze(-2), threshold)
-        return (above * inside.unsqueeze(-1) * weights.unsqueeze(-2)).sum(0)
+            above += weight * exceedance_prob(means, variances * scale.unsqueeze(-1), threshold)
+        return above * keep[place]
 
     def _noise_values(self, codes: Tensor, node: Tensor, noise_index: int) -> list[tuple[Tensor, float]]:
-        """Values ``(s, n)`` of the noise variances of the nodes of one group, with their posterior weights."""
+        """Values ``(n,)`` of the noise variances of nodes of one group, with their posterior weights."""
         ones = torch.ones(codes.shape, dtype=torch.float64, device=codes.device)
         if self.noise.scale is not None:
             return [(ones * self.noise.scale**2, 1.0)]

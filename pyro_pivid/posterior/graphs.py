@@ -188,8 +188,8 @@ def equivalence_classes(
     >>> print(equivalence_classes(chains, torch.tensor([3, 3, 2]), ["rain", "wet"])[0])
     0.750: rain — wet
     >>> rain_was_set = torch.tensor([[True, False]])
-    >>> print(equivalence_classes(chains, torch.tensor([3, 3, 2]), ["rain", "wet"], rain_was_set)[0])
-    0.375: rain → wet (given the interventions)
+    >>> print(equivalence_classes(chains, torch.tensor([4, 2, 2]), ["rain", "wet"], rain_was_set)[0])
+    0.500: rain → wet (given the interventions)
 
     :param graphs: boolean, each once.
     :param counts: how often each comes.

@@ -141,9 +141,15 @@ class GraphSummaries(PosteriorBase):
 
     def _order_probs(self, counts: LinkCounts | None, num_samples: int | None = None) -> Tensor:
         exact = getattr(self.source, "order_probs", None)
-        if exact is not None:
-            return exact().detach().double().cpu()
-        return (counts or self._count(num_samples, with_paths=False, with_weights=False)).before_probs()
+        found = None if exact is None else exact()
+        if found is None:
+            return (counts or self._count(num_samples, with_paths=False, with_weights=False)).before_probs()
+        probs = found.detach().double().cpu().clamp(0.0, 1.0)
+        known = self.info.get("knowledge")
+        if known is not None:  # what is certain is so to the last digit
+            before = known.before.cpu()
+            probs = torch.where(before, 1.0, torch.where(before.mT, 0.0, probs))
+        return probs
 
     @staticmethod
     def _path_probs(counts: LinkCounts, probs: Tensor, before: Tensor) -> Tensor:
