@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,20 @@ from pyro_pivid.edge_families import make_edge_family
 from pyro_pivid.imputation import ImputationSettings
 from pyro_pivid.inference import FitSettings
 from pyro_pivid.inference.schedules import Schedule
-from pyro_pivid.plan import INFERENCES, SEM_NAMES, Pieces
+from pyro_pivid.plan import INFERENCES, SEM_NAMES, Pieces, default_edge_prior, make_sem
 from pyro_pivid.posterior import Posterior
 from pyro_pivid.posterior.fitted import fitted_posterior
 from pyro_pivid.problem import MISSING, Problem, read_problem
 from pyro_pivid.relaxed import RelaxedSettings
 from pyro_pivid.routes import Integrated, Route, relaxed_route
-from pyro_pivid.sem import SEM, LinearSEM, NeuralSEM
+from pyro_pivid.sem import SEM, NeuralSEM
 from pyro_pivid.sem.noise import check_noise
 from pyro_pivid.table import TableLike
+from pyro_pivid.warm_start import starting_values
 
 logger = logging.getLogger(__name__)
 
-SPLINE_FEATURES = 5  # for each parent
+SPLINE_FEATURES = 10  # for each parent
 
 
 class PIVID:
@@ -123,11 +125,11 @@ class PIVID:
         check_noise(noise, noise_family)
         self.inference = inference
         self.noise = sem.noise if isinstance(sem, SEM) else noise
-        self.edge_prior = _default_edge_prior(sem) if edge_prior is None else edge_prior
+        self.edge_prior = default_edge_prior(sem) if edge_prior is None else edge_prior
         self.pieces = Pieces(sem, self.edge_prior, noise_family, order_prior)
         if inference != "auto":
             self.pieces.choose(inference, num_nodes=2)  # refuse what cannot go together before any data are read
-        self.sem = _make_sem(sem, noise, noise_family, gates=self.edge_prior == "bernoulli")
+        self.sem = make_sem(sem, noise, noise_family, gates=self.edge_prior == "bernoulli")
         weights_per_link = self.sem.weights_per_link if isinstance(self.sem, NeuralSEM) else 1
         self.edge_family = make_edge_family(self.edge_prior, weights_per_link=weights_per_link, prior_scale=prior_scale)
         if batch_size is not None and not (isinstance(batch_size, int) and batch_size > 0):
@@ -172,6 +174,7 @@ class PIVID:
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
         temperature: Schedule = 0.2,
+        start_from: Posterior | None = None,
     ) -> Posterior:
         """Learn the posterior over DAGs.
 
@@ -191,6 +194,8 @@ class PIVID:
         :param checkpoint_every: seconds between checkpoints.
         :param temperature: of SoftSort, where the gradient is pathwise: a number, a pair (start, end), or a function of
             the share of steps done.
+        :param start_from: a posterior over the same columns, such as that of ``PIVID(sem="spline")``, at whose orders
+            and links relaxed inference starts; by default at none.
         """
         if num_steps is not None and not (isinstance(num_steps, int) and num_steps > 0):
             raise ValueError(f"Expected `num_steps` to be a positive whole number, but got {num_steps!r}.")
@@ -205,6 +210,10 @@ class PIVID:
         table = problem.table
         chosen = self.pieces.choose(self.inference, num_nodes=table.num_nodes)
         logger.info("%s inference on %d rows of %d nodes", chosen, table.num_rows, table.num_nodes)
+        if start_from is not None and chosen != "relaxed":
+            raise ValueError(
+                f'Expected inference="relaxed" for `start_from`, but inference is {chosen!r}. Leave it out.'
+            )
         if chosen == "relaxed":
             fit_settings = FitSettings(
                 num_steps=1000 if num_steps is None else num_steps,
@@ -215,7 +224,10 @@ class PIVID:
                 progress_bar=progress_bar,
                 temperature=temperature,
             )
-            route = self._relaxed(problem, fit_settings, seed, dtype or self._dtype_for(data))
+            relaxed = self.relaxed
+            if start_from is not None:
+                relaxed = replace(relaxed, start=starting_values(start_from, table.names, self.edge_family))
+            route = self._relaxed(problem, relaxed, fit_settings, seed, dtype or self._dtype_for(data))
         else:
             settings = CollapsedSettings(
                 num_steps=CollapsedSettings.num_steps if num_steps is None else num_steps,
@@ -246,7 +258,9 @@ class PIVID:
             imputation=self.imputation,
         )
 
-    def _relaxed(self, problem: Problem, fit_settings: FitSettings, seed: int, dtype: torch.dtype) -> Route:
+    def _relaxed(
+        self, problem: Problem, settings: RelaxedSettings, fit_settings: FitSettings, seed: int, dtype: torch.dtype
+    ) -> Route:
         sem = self.sem
         if self.pieces.sem == "linear" and problem.interventions is not None:
             # What was set from outside shifts the means of the columns, so that centring leaves nodes with a constant.
@@ -261,7 +275,7 @@ class PIVID:
             batch_size=self.batch_size,
             quantize_at=self.link_threshold if self.quantize else None,
             standardize=self.standardize,
-            settings=self.relaxed,
+            settings=settings,
             fit_settings=fit_settings,
             seeds=[seed + k for k in range(self.restarts or 1)],
             num_jobs=self.num_jobs,
@@ -274,19 +288,3 @@ class PIVID:
             return data.dtype if data.is_floating_point() else torch.float64
         # Networks gain nothing from float64, and run at half the speed.
         return torch.float32 if isinstance(self.sem, NeuralSEM) else torch.float64
-
-
-def _default_edge_prior(sem: Any) -> str:
-    return "bernoulli" if sem == "neural" or isinstance(sem, NeuralSEM) else "spike-slab"
-
-
-def _make_sem(sem: Any, noise: float | str, noise_family: str, *, gates: bool) -> Any:
-    if sem == "linear":
-        return LinearSEM(noise, noise_family=noise_family, weighted_gates=gates)
-    if sem == "neural":
-        return NeuralSEM(noise, noise_family=noise_family)
-    if sem == "spline":
-        return None  # exists only with its edges integrated out
-    if not callable(sem):
-        raise TypeError(f"Expected `sem` to be a name, a SEM or a Pyro function, but got {type(sem).__name__}.")
-    return sem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyro
@@ -33,18 +34,29 @@ class DAGGuide:
     :param model: the model whose posterior this approximates.
     :param order_gradient: ``"score"`` (unbiased, for a loss with a baseline) or ``"pathwise"`` (straight-through).
     :param temperature: of SoftSort, where the gradient is pathwise; may be changed between steps.
+    :param start: first values of parameters by name, in place of those that they have on their own.
     """
 
-    def __init__(self, model: DAGModel, *, order_gradient: str = "score", temperature: float = 0.5) -> None:
+    def __init__(
+        self,
+        model: DAGModel,
+        *,
+        order_gradient: str = "score",
+        temperature: float = 0.5,
+        start: Mapping[str, Tensor] | None = None,
+    ) -> None:
         if order_gradient not in ORDER_GRADIENTS:
             raise ValueError(f"Expected `order_gradient` to be one of {ORDER_GRADIENTS}, but got {order_gradient!r}.")
         self.model = model
         self.order_gradient = order_gradient
         self.temperature = temperature
+        self.start = dict(start or {})
         self._autoguide: Any = None
 
     def __call__(self, data: Tensor) -> dict[str, Tensor]:
         """Draw from the approximate posterior."""
+        for name, value in self.start.items():  # a parameter that is there already keeps its value
+            pyro.param(name, value.to(data))
         values = self._extra_sites(data)
         values["order"] = order = pyro.sample("order", self.order_law(data))
         with self.model.graphs():

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from pyro_pivid.distributions import PlackettLuce
+from pyro_pivid.sem import LinearSEM, NeuralSEM
 
 INFERENCES = ("auto", "exact", "collapsed", "relaxed")
 SEM_NAMES = ("linear", "spline", "neural")
@@ -89,6 +90,32 @@ class Pieces:
     def has_fixed_order_prior(self) -> bool:
         """Whether the order prior is a plain law, without latent sites of its own."""
         return isinstance(self.order_prior, Tensor | PlackettLuce) or not callable(self.order_prior)
+
+
+def default_edge_prior(sem: Any) -> str:
+    """The edge prior that goes with a SEM.
+
+    >>> default_edge_prior("linear"), default_edge_prior("neural")
+    ('spike-slab', 'bernoulli')
+    """
+    return "bernoulli" if sem == "neural" or isinstance(sem, NeuralSEM) else "spike-slab"
+
+
+def make_sem(sem: Any, noise: float | str, noise_family: str, *, gates: bool) -> Any:
+    """The SEM of a name, or the user's own; ``None`` for splines, which exist only with their edges integrated out.
+
+    >>> make_sem("linear", 0.5, "normal", gates=False).noise
+    0.5
+    """
+    if sem == "linear":
+        return LinearSEM(noise, noise_family=noise_family, weighted_gates=gates)
+    if sem == "neural":
+        return NeuralSEM(noise, noise_family=noise_family)
+    if sem == "spline":
+        return None
+    if not callable(sem):
+        raise TypeError(f"Expected `sem` to be a name, a SEM or a Pyro function, but got {type(sem).__name__}.")
+    return sem
 
 
 def _told(piece: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -44,6 +44,8 @@ class RelaxedSettings:
     :param validation_fraction: share of the rows held out to decide when to stop; 0 for none.
     :param metric: decides when to stop in place of the held-out ELBO: a function of edge draws ``(S, D, D)``.
     :param patience: looks without improvement before stopping.
+    :param start: first values of the guide's parameters by name, see
+        :func:`~pyro_pivid.warm_start.starting_values`.
     """
 
     order_gradient: str = "score"
@@ -55,6 +57,7 @@ class RelaxedSettings:
     validation_fraction: float = 0.0
     metric: Callable[[Tensor], float] | None = None
     patience: int = 10
+    start: Mapping[str, Tensor] | None = None
 
     def __post_init__(self) -> None:
         if self.order_gradient not in ORDER_GRADIENTS:
@@ -150,7 +153,7 @@ def _fit_one(
     one_of_many: bool,
     seed: int,
 ) -> tuple[FitResult, float]:
-    guide = DAGGuide(model, order_gradient=settings.order_gradient)
+    guide = DAGGuide(model, order_gradient=settings.order_gradient, start=settings.start)
     if one_of_many and fit_settings.checkpoint is not None:
         fit_settings = replace(fit_settings, checkpoint=Path(fit_settings.checkpoint) / f"seed-{seed}")
     stopping = None

@@ -17,9 +17,9 @@ from pyro_pivid.imputation import ImputationSettings, impute_and_fit
 from pyro_pivid.inference import FitSettings
 from pyro_pivid.model import DAGModel
 from pyro_pivid.order_prior import make_order_law
-from pyro_pivid.posterior.splines import SplineBasis
 from pyro_pivid.problem import Problem
 from pyro_pivid.relaxed import RelaxedSettings, fit_relaxed
+from pyro_pivid.spline_basis import SplineBasis
 from pyro_pivid.table import standardize
 
 

@@ -1,13 +1,15 @@
-"""Features of the parents: the columns themselves, or a whitened spline expansion of each; and their Gram matrix."""
+"""Features of the parents: the columns themselves, or smooth splines and their products; and their Gram matrix."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from pyro_pivid.regimes import RegimeStatistics, Statistics, check_mask, sum_groups
+from pyro_pivid.spline_basis import SplineBasis
 from pyro_pivid.statistics import SufficientStatistics
 
 
@@ -15,9 +17,10 @@ from pyro_pivid.statistics import SufficientStatistics
 class FeatureGram:
     """Inner products of all features and all responses, which is all that scoring parent sets needs.
 
-    Rows and columns: the F features of node 0, of node 1, …, then the D responses, then one column of zeros, which
-    stands for "no parent" where sets of different sizes share a batch. Features are centred with mean square 1
-    and, within one node, uncorrelated; a node with fewer than F has zeros instead, which change nothing.
+    Rows and columns: the F features of node 0, of node 1, …, then the Q products of the features of each pair of nodes
+    (0, 1), (0, 2), …, if there are any, then the D responses, then one column of zeros, which stands for "no parent"
+    where sets of different sizes share a batch. Features are centred and, within one node, uncorrelated, and their mean
+    squares add up to 1; a node with fewer than F has zeros instead, which change nothing.
 
     With interventions each group of nodes that share their rows has inner products of its own, over these rows and
     centred there; scales and features are still those of all rows.
@@ -26,7 +29,8 @@ class FeatureGram:
     >>> features.gram.shape, features.num_features
     (torch.Size([7, 7]), 1)
 
-    :param gram: shape ``(D F + D + 1, D F + D + 1)``; with interventions one for each group, ``(K, …, …)``.
+    :param gram: shape ``(K, K)`` with ``K = D F + D (D - 1) / 2 · Q + D + 1``; with interventions one for each group,
+        ``(groups, K, K)``.
     :param num_nodes: D.
     :param num_features: F, features a parent.
     :param num_rows: rows that count, one number or ``(K,)``: one row was taken by the mean of each node.
@@ -35,7 +39,9 @@ class FeatureGram:
     :param group: with interventions, the group of each node, shape ``(D,)``.
     :param num_observed: with interventions, the rows of each group, shape ``(K,)``.
     :param means: with interventions, the means of features and responses over the rows of each group; zero over all
-        rows. Shape ``(K, D F + D + 1)``.
+        rows. Shape ``(groups, K)``.
+    :param num_products: Q, products of the features of a pair of parents.
+    :param mean_squares: of the features of each node, ``(D, F)``; all 1 if not given.
     """
 
     gram: Tensor
@@ -47,6 +53,26 @@ class FeatureGram:
     group: Tensor | None = None
     num_observed: Tensor | None = None
     means: Tensor | None = None
+    num_products: int = 0
+    mean_squares: Tensor | None = None
+
+    @property
+    def first_response(self) -> int:
+        """The column of the first response: how many features and products come before."""
+        return self.gram.shape[-1] - 1 - self.num_nodes
+
+    def num_columns(self, num_parents: Any) -> Any:
+        """How many features and products a set of so many parents has; a number or a tensor of them."""
+        return num_parents * self.num_features + num_parents * (num_parents - 1) // 2 * self.num_products
+
+    def without_products(self) -> FeatureGram:
+        """The inner products of features and responses alone."""
+        if not self.num_products:
+            return self
+        kept = torch.arange(self.gram.shape[-1], device=self.gram.device)
+        kept = kept[(kept < self.num_nodes * self.num_features) | (kept >= self.first_response)]
+        means = None if self.means is None else self.means[:, kept]
+        return replace(self, gram=self.gram[..., kept, :][..., kept], means=means, num_products=0)
 
     def rows_of(self, node: Tensor | None = None, *, observed: bool = False) -> int | Tensor:
         """Rows that count for nodes ``(...)``, or for all nodes: a number, or with interventions a tensor like them.
@@ -81,10 +107,12 @@ class FeatureGram:
     def own_squares(self) -> Tensor:
         """The squared length of every response over its own rows, shape ``(D,)``."""
         node = torch.arange(self.num_nodes, device=self.gram.device)
-        return self.inner_products(node, (node + self.num_nodes * self.num_features).unsqueeze(-1))[:, 0, 0]
+        return self.inner_products(node, (node + self.first_response).unsqueeze(-1))[:, 0, 0]
 
     def columns(self, node: Tensor, members: Tensor) -> Tensor:
-        """Columns of the features of the members, then of the response of the node, shape ``(..., m F + 1)``.
+        """Columns of the features of the members, of their products, then of the response of the node.
+
+        Shape ``(..., m F + m (m - 1) / 2 · Q + 1)``.
 
         :param node: responses, shape ``(...)``.
         :param members: parents, shape ``(..., m)``; -1 stands for no parent.
@@ -93,7 +121,18 @@ class FeatureGram:
         features = members.unsqueeze(-1) * self.num_features + offsets
         nothing = self.gram.shape[-1] - 1
         features = features.masked_fill(members.unsqueeze(-1) < 0, nothing).flatten(-2)
-        return torch.cat([features, node.unsqueeze(-1) + self.num_nodes * self.num_features], -1)
+        return torch.cat([features, self._products(members), node.unsqueeze(-1) + self.first_response], -1)
+
+    def _products(self, members: Tensor) -> Tensor:
+        """Columns of the products of all pairs of members."""
+        size = members.shape[-1]
+        first, second = torch.triu_indices(size, size, 1, device=members.device)
+        low = torch.minimum(members[..., first], members[..., second])
+        high = torch.maximum(members[..., first], members[..., second])
+        pair = low * (2 * self.num_nodes - low - 1) // 2 + high - low - 1
+        start = self.num_nodes * self.num_features + pair * self.num_products
+        columns = start.unsqueeze(-1) + torch.arange(self.num_products, device=members.device)
+        return columns.masked_fill(low.unsqueeze(-1) < 0, self.gram.shape[-1] - 1).flatten(-2)
 
 
 def linear_features(statistics: Statistics, *, standardize: bool = True, scale_features: bool = True) -> FeatureGram:
@@ -112,94 +151,92 @@ def linear_features(statistics: Statistics, *, standardize: bool = True, scale_f
     grams = statistics.grams.repeat(1, 2, 2) / torch.outer(both, both)
     if isinstance(statistics, RegimeStatistics):
         means = (statistics.means - statistics.overall.means).repeat(1, 2) / both
-        return _with_groups(grams, means, statistics.num_observed, statistics.group, units, scales)
+        features = FeatureGram(_with_zeros(grams), statistics.num_nodes, 1, 0, units, scales)
+        return _with_groups(features, means, statistics.num_observed, statistics.group)
     return FeatureGram(_with_zeros(grams[0]), statistics.num_nodes, 1, statistics.num_rows, units, scales)
 
 
 def spline_features(
-    values: Tensor, *, num_features: int = 5, standardize: bool = True, interventions: Tensor | None = None
+    values: Tensor,
+    *,
+    num_features: int = 10,
+    interactions: bool | None = None,
+    standardize: bool = True,
+    interventions: Tensor | None = None,
 ) -> FeatureGram:
-    """A natural cubic spline of every column with knots at its quantiles, whitened.
+    """The smooth features of :class:`~pyro_pivid.spline_basis.SplineBasis`, and products of pairs of them.
 
-    A natural spline is linear beyond the outer knots, so that a few extreme rows do not bend it. Quantiles and
-    whitening make the span of the features independent of the unit and the zero of a column.
+    Quantiles as knots and whitening make the span of the features independent of the unit and the zero of a column.
 
     >>> features = spline_features(torch.randn(50, 2), num_features=4)
-    >>> torch.allclose(features.gram[:4, :4] / 50, torch.eye(4, dtype=torch.float64))
-    True
+    >>> features.gram.shape  # 8 features, 6 products, 2 responses, one column of zeros
+    torch.Size([17, 17])
+    >>> round(features.gram.diagonal()[:4].sum().item(), 6)
+    50.0
 
     :param values: table of shape ``(N, D)``.
     :param num_features: features for each parent, at least 2.
+    :param interactions: whether pairs of parents interact; by default up to 20 nodes.
     :param standardize: whether the responses are standardised, or stay in the units of the data.
     :param interventions: boolean ``(N, D)``, true where the node was set from outside.
     """
     if num_features < 2:
         raise ValueError(f"Expected at least 2 spline features, but got {num_features}. Use linear features instead.")
+    basis = SplineBasis.of(values, num_features, interactions=interactions)
     statistics = SufficientStatistics.from_data(values, intercept=True)
-    scales = statistics.scales()
-    centred = (values.to(torch.float64) - statistics.means) / scales
-    units = scales if standardize else torch.ones_like(scales)
-    features = torch.cat([_whitened(natural_spline(column, num_features)) for column in centred.mT], -1)
-    table = torch.cat([features, centred * scales / units], -1)
+    centred = values.to(torch.float64) - statistics.means
+    units = basis.scales if standardize else torch.ones_like(basis.scales)
+    mean_squares = basis(centred).square().mean(0)
+    table = torch.cat([basis.columns(centred), centred / units], -1)
+    features = FeatureGram(
+        _with_zeros(table.mT @ table),
+        values.shape[1],
+        num_features,
+        statistics.num_rows,
+        units,
+        basis.scales,
+        num_products=basis.num_products,
+        mean_squares=mean_squares,
+    )
     if interventions is not None and bool(interventions.any()):
         check_mask(interventions, values)
         sums = sum_groups([(table, interventions)])
-        return _with_groups(sums.products, sums.means, sums.num_rows, sums.group, units, scales)
-    gram = _with_zeros(table.mT @ table)
-    return FeatureGram(gram, values.shape[1], num_features, statistics.num_rows, units, scales)
+        features = replace(features, gram=_with_zeros(sums.products))
+        return _with_groups(features, sums.means, sums.num_rows, sums.group)
+    return features
 
 
-def natural_spline(column: Tensor, num_features: int) -> Tensor:
-    """Natural cubic spline basis of a column without its constant, shape ``(N, num_features)``.
+def feature_coefficients(features: FeatureGram, columns: Tensor) -> Tensor:
+    """The coefficients ``(..., D, D, F)`` of parents' features, out of those of all columns ``(..., K, D)``."""
+    width, num_nodes = features.num_features, features.num_nodes
+    own = columns[..., : num_nodes * width, :]
+    return own.reshape(*own.shape[:-2], num_nodes, width, num_nodes).transpose(-2, -1)
 
-    The knots are quantiles, evenly spaced in probability from 2 % to 98 %; the basis is the column itself and
-    differences of truncated cubes whose second derivative vanishes outside the knots. Ties among the knots (a
-    column with few values) leave fewer distinct features.
 
-    >>> natural_spline(torch.arange(5.0, dtype=torch.float64), 2).shape
-    torch.Size([5, 2])
+def edge_weights(features: FeatureGram, columns: Tensor) -> Tensor:
+    """The weights ``(..., D, D)`` of links whose columns have coefficients ``(..., K, D)``, in the units of the data.
+
+    A linear link's is its coefficient; a spline link's the root mean square of the parent's own effect.
     """
-    levels = torch.linspace(0.02, 0.98, num_features + 1, dtype=column.dtype, device=column.device)
-    knots = _quantiles(column, levels)
-    cubes = (column.unsqueeze(-1) - knots).clamp(min=0).pow(3)
-    gaps = (knots[-1] - knots[:-1]).clamp(min=1e-12)
-    slopes = (cubes[:, :-1] - cubes[:, -1:]) / gaps
-    return torch.cat([column.unsqueeze(-1), slopes[:, :-1] - slopes[:, -1:]], -1)
-
-
-def _quantiles(column: Tensor, levels: Tensor) -> Tensor:
-    """Quantiles by linear interpolation; torch.quantile refuses columns of more than 16 million rows."""
-    ordered = column.sort().values
-    place = levels * (len(ordered) - 1)
-    low = place.floor().long()
-    high = place.ceil().long()
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
-
-
-def _whitened(basis: Tensor) -> Tensor:
-    """Centred, uncorrelated columns of mean square 1 that span the same functions; zeros for what is not there."""
-    centred = basis - basis.mean(0)
-    size = centred.square().mean(0).sqrt()
-    centred = centred / size.clamp(min=1e-12)
-    values, vectors = torch.linalg.eigh(centred.mT @ centred / len(centred))
-    there = values > 1e-8 * values[-1]
-    return centred @ (vectors * torch.where(there, values.clamp(min=1e-300).rsqrt(), 0.0))
+    coefficients = feature_coefficients(features, columns)
+    if features.num_features == 1:
+        return coefficients.squeeze(-1) * features.units / features.scales.unsqueeze(-1)
+    squares = coefficients.square()
+    if features.mean_squares is not None:
+        squares = squares * features.mean_squares.unsqueeze(1)
+    return squares.sum(-1).sqrt() * features.units
 
 
 def _with_zeros(gram: Tensor) -> Tensor:
     return torch.nn.functional.pad(gram, (0, 1, 0, 1))
 
 
-def _with_groups(
-    grams: Tensor, means: Tensor, num_observed: Tensor, group: Tensor, units: Tensor, scales: Tensor
-) -> FeatureGram:
+def _with_groups(features: FeatureGram, means: Tensor, num_observed: Tensor, group: Tensor) -> FeatureGram:
     """Inner products by group, checked: a response that never varies over its own rows has no noise to speak of."""
-    num_nodes = len(group)
-    width = grams.shape[-1] // num_nodes - 1
     num_rows = (num_observed - 1).clamp(min=0)
     means = torch.nn.functional.pad(means, (0, 1))
-    features = FeatureGram(_with_zeros(grams), num_nodes, width, num_rows, units, scales, group, num_observed, means)
-    smallest = 1e-24 * (scales / units).square()
+    features = replace(features, num_rows=num_rows, group=group, num_observed=num_observed, means=means)
+    smallest = 1e-24 * (features.scales / features.units).square()
     constant = (features.own_squares() <= smallest) & (num_rows[group] > 0)
     if bool(constant.any()):
         raise ValueError(

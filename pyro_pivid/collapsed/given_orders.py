@@ -9,11 +9,12 @@ from torch import Tensor
 
 from pyro_pivid.collapsed.dense import DenseEvidence
 from pyro_pivid.collapsed.evidence import OrderEvidence
+from pyro_pivid.collapsed.features import edge_weights
 from pyro_pivid.collapsed.order_model import orders_at_once
 from pyro_pivid.collapsed.parent_sets import ParentSetEvidence
 from pyro_pivid.posterior.equations import Equations
-from pyro_pivid.posterior.regression import equations_of_sets, linear_of_dense, weights_of_sets
-from pyro_pivid.posterior.splines import SplineBasis
+from pyro_pivid.posterior.regression import equations_of_sets, linear_of_dense
+from pyro_pivid.spline_basis import SplineBasis
 
 
 def log_evidence_of(evidence: OrderEvidence, orders: Tensor) -> Tensor:
@@ -110,8 +111,8 @@ def edges_and_equations(
     :param basis: as of :class:`~pyro_pivid.collapsed.sources.OrderBankSource`.
     """
     if isinstance(evidence, ParentSetEvidence):
-        coefficients = torch.cat([evidence.sample_coefficients(some)[1] for some in orders])
-        edges = weights_of_sets(evidence, coefficients)
+        coefficients = torch.cat([evidence.sample_columns(some)[1] for some in orders])
+        edges = edge_weights(evidence.features, coefficients)
         return edges, equations_of_sets(evidence, edges, coefficients, basis)
     edges = read_out(evidence, torch.cat([evidence.sample_edges(some) for some in orders]), link_threshold)
     return edges, linear_of_dense(evidence, edges) if isinstance(evidence, DenseEvidence) else None

@@ -11,6 +11,8 @@ from torch import Tensor
 
 logger = logging.getLogger(__name__)
 
+_JUDGE_MARGIN = 2.0
+
 
 @dataclass(frozen=True)
 class ParentSetTable:
@@ -57,6 +59,7 @@ def grow_table(
     prune: float = 8.0,
     max_sets: int = 100_000,
     required: int = 0,
+    judge: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> ParentSetTable:
     """Score parent sets of one node, larger and larger, until no larger one can matter.
 
@@ -76,11 +79,13 @@ def grow_table(
     :param prune: how many nats below a subset a set may score, at least 0.
     :param max_sets: sets kept before growing stops.
     :param required: bit pattern of candidates that every set must hold.
+    :param judge: another score, by which a set must come within twice ``prune`` of its subsets to stay.
     """
     num_candidates = len(candidates)
     base = torch.tensor([required], device=candidates.device)
     size = int(members_of(base, num_candidates).sum())
-    scores = _score_sets(node, candidates, base, size, score)
+    both = _both(score, judge)
+    scores = _score_sets(node, candidates, base, size, both)
     level, best, kept = base, scores, [(base, scores)]
     growing, limit_hit, grown, first_size = base, False, 1, size
     while len(growing):
@@ -91,9 +96,12 @@ def grow_table(
         if not len(new):
             break
         size += 1
-        scores = _score_sets(node, candidates, new, size, score)
+        scores = _score_sets(node, candidates, new, size, both)
         best_subset = _best_subset(new, level, best)
-        keep = (scores >= best_subset - prune).any(-1)
+        near = scores >= best_subset - prune
+        if judge is not None:
+            near = near[:, :-1] & (scores[:, -1:] >= best_subset[:, -1:] - _JUDGE_MARGIN * prune)
+        keep = near.any(-1)
         kept.append((new[keep], scores[keep]))
         grown += int(keep.sum())
         growing = new if size == first_size + 1 else new[keep]
@@ -101,8 +109,19 @@ def grow_table(
     if limit_hit:
         logger.warning("Parent sets of node %d stopped growing at %d sets of up to %d parents.", node, grown, size)
     sets, all_scores = (torch.cat(parts) for parts in zip(*kept, strict=True))
+    if judge is not None:
+        all_scores = all_scores[:, :-1]
     order = all_scores.amax(-1).argsort(descending=True)
     return ParentSetTable(node, candidates, sets[order], all_scores[order], limit_hit)
+
+
+def _both(
+    score: Callable[[Tensor, Tensor], Tensor], judge: Callable[[Tensor, Tensor], Tensor] | None
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """The scores with that of the judge, if there is one, in the last column."""
+    if judge is None:
+        return score
+    return lambda node, members: torch.cat([score(node, members), judge(node, members)], -1)
 
 
 def _score_sets(

@@ -29,6 +29,7 @@ def greedy_order(features: FeatureGram, required: Tensor) -> tuple[Tensor, float
     :param features: inner products of features and responses.
     :param required: boolean ``(D, D)`` without cycles: i has to come before j.
     """
+    features = features.without_products()
     grams, num_nodes, width = features.grams[:, :-1, :-1], features.num_nodes, features.num_features
     ridge = torch.eye(width, dtype=grams.dtype, device=grams.device)
     nodes = torch.arange(num_nodes, device=grams.device)

@@ -8,7 +8,13 @@ import torch
 from torch import Tensor
 
 from pyro_pivid.collapsed.evidence import check_orders
-from pyro_pivid.collapsed.features import FeatureGram, linear_features, spline_features
+from pyro_pivid.collapsed.features import (
+    FeatureGram,
+    edge_weights,
+    feature_coefficients,
+    linear_features,
+    spline_features,
+)
 from pyro_pivid.collapsed.link_prior import LinkPrior
 from pyro_pivid.collapsed.node_sets import NodeSets
 from pyro_pivid.collapsed.noise import Noise
@@ -87,7 +93,8 @@ class ParentSetEvidence:
         features: str = "linear",
         noise: float | str = "per-node",
         standardize: bool | None = None,
-        num_features: int = 5,
+        num_features: int = 10,
+        interactions: bool | None = None,
         link_probs: float | Tensor | None = None,
         edge_scales: Sequence[float] | None = None,
         noise_prior: tuple[float, float] = (0.5, 0.5),
@@ -103,6 +110,7 @@ class ParentSetEvidence:
         :param standardize: whether columns are standardised; by default with per-node noise only. Edges come in the
             units of ``values`` either way.
         :param num_features: spline features a parent.
+        :param interactions: whether pairs of parents interact in a spline model; by default up to 20 nodes.
         :param interventions: boolean ``(N, D)``, true where a node was set from outside: its own term of that row
             leaves the likelihood.
         """
@@ -116,7 +124,11 @@ class ParentSetEvidence:
             )
         elif features == "spline":
             gram = spline_features(
-                values, num_features=num_features, standardize=standardize, interventions=interventions
+                values,
+                num_features=num_features,
+                interactions=interactions,
+                standardize=standardize,
+                interventions=interventions,
             )
         else:
             raise ValueError(f'Expected `features` to be "linear" or "spline", but got {features!r}.')
@@ -192,7 +204,16 @@ class ParentSetEvidence:
     def sample_coefficients(self, order: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Exact draws of the links ``(..., D, D)`` and of their features' coefficients ``(..., D, D, F)``.
 
-        Coefficients belong to the standardised features and to responses in their units.
+        Coefficients belong to the features as they are in :class:`~pyro_pivid.collapsed.features.FeatureGram` and to
+        responses in their units. Those of products of parents are left out: see :meth:`sample_columns`.
+        """
+        links, columns = self.sample_columns(order, generator)
+        return links, feature_coefficients(self.features, columns)
+
+    def sample_columns(self, order: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Exact draws of the links ``(..., D, D)`` and of the coefficients of all features and products.
+
+        The coefficients have shape ``(..., K, D)``: a row for each feature or product of the Gram matrix.
         """
         flat = check_orders(order, self.num_nodes).reshape(-1, self.num_nodes)
         codes = self.predecessor_codes(flat)
@@ -207,25 +228,23 @@ class ParentSetEvidence:
         members = members[..., :most].masked_fill(present[..., :most] == 0, -1).reshape(-1, most)
         node = torch.arange(self.num_nodes, device=order.device).repeat(len(flat))
         draws = self.scorer.sample_coefficients(node, members, noise.repeat_interleave(self.num_nodes), generator)
-        width = self.features.num_features
-        coefficients = draws.new_zeros(len(node), self.num_nodes + 1, width)
-        index = torch.where(members < 0, self.num_nodes, members)
-        coefficients.scatter_(1, index.unsqueeze(-1).expand_as(draws), draws)
-        coefficients = coefficients[:, :-1].view(len(flat), self.num_nodes, self.num_nodes, width).transpose(1, 2)
-        shape = (*order.shape, self.num_nodes)
-        return links.view(shape), coefficients.reshape(*shape, width)
+        num_columns = self.features.first_response
+        coefficients = draws.new_zeros(len(node), num_columns + 1)
+        # The column of zeros, for no parent, goes behind the last and is dropped.
+        index = self.features.columns(node, members)[:, :-1].clamp(max=num_columns)
+        coefficients = coefficients.scatter_(1, index, draws)[:, :-1].view(len(flat), self.num_nodes, num_columns)
+        shape = order.shape[:-1]
+        return links.view(*order.shape, self.num_nodes), coefficients.mT.contiguous().view(
+            *shape, num_columns, self.num_nodes
+        )
 
     def sample_edges(self, order: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """One exact draw of the weighted edges given each order, shape ``(..., D, D)``, exact zeros where no link.
 
         The weight of a linear edge is its coefficient in the units of the data. A spline edge has as weight the root
-        mean square of the parent's effect, in the units of the child.
+        mean square of the parent's own effect, without interactions, in the units of the child.
         """
-        _, coefficients = self.sample_coefficients(order, generator)
-        units = self.features.units
-        if self.features.num_features == 1:
-            return coefficients.squeeze(-1) * units / self.features.scales.unsqueeze(-1)
-        return coefficients.square().sum(-1).sqrt() * units
+        return edge_weights(self.features, self.sample_columns(order, generator)[1])
 
     def local_table(self, noise_index: int = 0) -> Tensor:
         """Log local evidence of every node for every set of predecessors, shape ``(D, 2^(D-1))``."""

@@ -34,10 +34,10 @@ class Regression:
 class ParentSetScorer:
     r"""Exact log marginal likelihood of a node given a parent set.
 
-    The coefficients of the F features of a parent are :math:`N(0, s^2 \sigma_j^2 / F)`: ``s`` is the size of a parent's
-    effect beside the noise, and is mixed with equal weights over the grid ``edge_scales``, by default
-    1, 3 and 10. The noise variance is known, or InverseGamma for each node (a Student evidence), or shared
-    and given as the grid ``log_variances``.
+    The coefficients of features and products are :math:`N(0, s^2 \sigma_j^2)`. As the mean squares of the features of a
+    parent add up to 1, ``s`` is the size of its effect beside the noise. It is mixed with equal weights over the grid
+    ``edge_scales``, by default 1, 3 and 10. The noise variance is known, or InverseGamma for each node (a Student
+    evidence), or shared and given as the grid ``log_variances``.
 
     For one linear feature and noise of each node's own the score is BGe instead: the precision of all nodes is Wishart
     with :math:`\alpha_w = D + 2` and :math:`T = t I`, :math:`t = 1/2` on standardised columns, and their means are
@@ -81,7 +81,7 @@ class ParentSetScorer:
         if self.is_bge:
             self.ridges = new([0.5])
         else:
-            self.ridges = features.num_features / new(list(edge_scales or EDGE_SCALES)).square()
+            self.ridges = 1 / new(list(edge_scales or EDGE_SCALES)).square()
         if noise.scale is not None:
             log_variances = new([2 * math.log(noise.scale)])
         self.log_variances = log_variances
@@ -158,14 +158,14 @@ class ParentSetScorer:
     def sample_coefficients(
         self, node: Tensor, members: Tensor, noise_index: Tensor, generator: torch.Generator | None = None
     ) -> Tensor:
-        """Exact draws of the coefficients of the features given the sets, shape ``(n, m, F)``, zero for no parent."""
+        """Exact draws of the coefficients given the sets, for the columns of features and products, ``(n, k)``."""
         chunk = self._chunk(members)
         pieces = zip(node.split(chunk), members.split(chunk), noise_index.split(chunk), strict=True)
         return torch.cat([self._sample_chunk(*piece, generator) for piece in pieces])
 
     def _chunk(self, members: Tensor) -> int:
         """How many regressions on that many members fit into a piece of memory."""
-        return max(1, _CHUNK_NUMBERS // (len(self.ridges) * (members.shape[1] * self.features.num_features + 1) ** 2))
+        return max(1, _CHUNK_NUMBERS // (len(self.ridges) * (self.features.num_columns(members.shape[1]) + 1) ** 2))
 
     def _sample_chunk(
         self, node: Tensor, members: Tensor, noise_index: Tensor, generator: torch.Generator | None
@@ -184,9 +184,7 @@ class ParentSetScorer:
         variance = self._sample_variance(node, residual, sizes, noise_index, generator)
         noise = torch.randn(factor.shape[:-1], dtype=factor.dtype, device=factor.device, generator=generator)
         target = (factor[:, -1] + variance.sqrt().unsqueeze(-1) * noise)[:, :-1, None]
-        weights = torch.linalg.solve_triangular(factor[:, :-1, :-1].mT, target, upper=True).squeeze(-1)
-        weights = weights.view(*members.shape, self.features.num_features)
-        return weights.masked_fill(members.unsqueeze(-1) < 0, 0.0)
+        return torch.linalg.solve_triangular(factor[:, :-1, :-1].mT, target, upper=True).squeeze(-1)
 
     def _sample_variance(
         self,

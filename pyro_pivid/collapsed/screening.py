@@ -31,6 +31,7 @@ def screen_candidates(features: FeatureGram, num_candidates: int, allowed: Tenso
     :param num_candidates: how many candidates a node gets.
     :param allowed: boolean ``(D, D)``, whether i → j may be a link; all by default.
     """
+    features = features.without_products()
     num_nodes = features.num_nodes
     free = ~torch.eye(num_nodes, dtype=torch.bool, device=features.gram.device)
     if allowed is not None:

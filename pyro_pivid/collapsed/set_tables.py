@@ -18,6 +18,8 @@ from pyro_pivid.collapsed.scoring import ParentSetScorer
 from pyro_pivid.collapsed.screening import screen_candidates
 from pyro_pivid.collapsed.set_sums import SetSums, by_frequency, candidate_codes, padded_candidates
 
+Score = Callable[[Tensor, Tensor], Tensor]
+
 _ALL_CANDIDATES = 19
 _SCREENED_CANDIDATES = 16
 
@@ -50,9 +52,9 @@ def build_tables(
         for node, own in enumerate(candidates)
     ]
 
-    def grow(score: Callable[[Tensor, Tensor], Tensor]) -> list[ParentSetTable]:
+    def grow(score: Score, judge: Score | None) -> list[ParentSetTable]:
         return [
-            grow_table(node, own, score, required=base, prune=prune, max_sets=max_sets)
+            grow_table(node, own, score, required=base, prune=prune, max_sets=max_sets, judge=judge)
             for node, (own, base) in enumerate(zip(candidates, bases, strict=True))
         ]
 
@@ -62,7 +64,7 @@ def build_tables(
         def score(node: Tensor, members: Tensor) -> Tensor:
             return scorer.log_evidence(node, members) + link_prior.set_weight(node, members).unsqueeze(-1)
 
-        return [by_frequency(table) for table in grow(score)], scorer, features.gram.new_zeros(1)
+        return [by_frequency(table) for table in grow(score, None)], scorer, features.gram.new_zeros(1)
     return _shared_noise_tables(features, noise, link_prior, candidates, grow, edge_scales)
 
 
@@ -71,7 +73,7 @@ def _shared_noise_tables(
     noise: Noise,
     link_prior: LinkPrior,
     candidates: Sequence[Tensor],
-    grow: Callable[[Callable[[Tensor, Tensor], Tensor]], list[ParentSetTable]],
+    grow: Callable[[Score, Score | None], list[ParentSetTable]],
     edge_scales: Sequence[float] | None,
 ) -> tuple[list[ParentSetTable], ParentSetScorer, Tensor]:
     """Grow at a rough variance, find a good order, place the grid by its evidence, and grow again on the grid."""
@@ -79,7 +81,7 @@ def _shared_noise_tables(
     regressor = ParentSetScorer(features, noise, edge_scales=edge_scales)
     remembered = [RememberedRegressions(regressor, own) for own in candidates]
 
-    def scores_at(log_variances: Tensor) -> tuple[ParentSetScorer, Callable[[Tensor, Tensor], Tensor]]:
+    def scores_at(log_variances: Tensor) -> tuple[ParentSetScorer, Score]:
         scorer = ParentSetScorer(
             features, noise, edge_scales=edge_scales, log_variances=log_variances.to(features.gram.device)
         )
@@ -91,8 +93,15 @@ def _shared_noise_tables(
 
         return scorer, score
 
+    def own_variance_score(node: Tensor, members: Tensor) -> Tensor:
+        by_scale = regressor.log_evidence_by_scale(*remembered[int(node[0])](node, members), node, node)
+        return by_scale.logsumexp(1) + link_prior.set_weight(node, members).unsqueeze(-1)
+
+    # Beside a common variance far below its residual, a set without the causes of a node gains by every other node, and
+    # splines would take such sets to all 2^D. Judged at its own variance too, it stops where it fits no better.
+    judge = own_variance_score if features.num_features > 1 else None
     _, rough_score = scores_at(features.gram.new_tensor([start]))
-    rough = grow(rough_score)
+    rough = grow(rough_score, judge)
     allowed = _allowed_sets(rough, improve_order(order, _order_score(rough, link_prior)))
 
     def order_evidence(log_variances: Tensor) -> Tensor:
@@ -107,7 +116,7 @@ def _shared_noise_tables(
 
     grid, step = noise_grid(order_evidence, start, features.total_rows)
     scorer, score = scores_at(grid)
-    tables = [by_frequency(table) for table in grow(score)]
+    tables = [by_frequency(table) for table in grow(score, judge)]
     return tables, scorer, torch.full_like(grid, math.log(step)).to(features.gram.device)
 
 

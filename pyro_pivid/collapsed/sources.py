@@ -18,7 +18,7 @@ from pyro_pivid.collapsed.given_orders import (
 from pyro_pivid.collapsed.order_model import orders_at_once
 from pyro_pivid.ops.permutation import precedence_mask
 from pyro_pivid.posterior.equations import Equations
-from pyro_pivid.posterior.splines import SplineBasis
+from pyro_pivid.spline_basis import SplineBasis
 
 
 class OrderBankSource:

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from pyro_pivid.posterior.equations import Equations, LinearEquations
-from pyro_pivid.posterior.splines import SplineBasis, SplineEquations
+from pyro_pivid.posterior.splines import SplineEquations
 from pyro_pivid.regimes import RegimeStatistics
+from pyro_pivid.spline_basis import SplineBasis
 
 _TINY = 1e-300
 
@@ -59,55 +60,45 @@ def linear_of_dense(evidence: Any, edges: Tensor) -> LinearEquations:
 def equations_of_sets(
     evidence: Any, edges: Tensor, coefficients: Tensor, basis: SplineBasis | None
 ) -> Equations | None:
-    """Equations of coefficients ``(S, D, D, F)`` drawn from a :class:`~pyro_pivid.collapsed.ParentSetEvidence`.
+    """Equations of coefficients ``(S, K, D)`` drawn from a :class:`~pyro_pivid.collapsed.ParentSetEvidence`.
 
     :param evidence: the evidence.
     :param edges: its weighted edges ``(S, D, D)``.
-    :param coefficients: of the features of each link.
+    :param coefficients: of all features and products, from ``sample_columns``.
     :param basis: what makes spline features of new rows; without it there are no equations of splines.
     """
     features = evidence.features
-    width, num_nodes = features.num_features, features.num_nodes
-    if width > 1 and basis is None:
+    if features.num_features > 1 and basis is None:
         return None
-    by_feature = coefficients.permute(0, 1, 3, 2).flatten(1, 2)  # (S, D F, D)
-    first = num_nodes * width
+    first = features.first_response
     group = (
-        torch.zeros(num_nodes, dtype=torch.long, device=features.gram.device)
+        torch.zeros(features.num_nodes, dtype=torch.long, device=features.gram.device)
         if features.group is None
         else features.group
     )
     inner, cross = features.grams[:, :first, :first], features.grams[:, :first, first:-1]
     own = features.grams.diagonal(dim1=-2, dim2=-1)[:, first:-1]
-    squares = _squares_by_group(inner, cross, by_feature, own, group)
-    num_links = (coefficients != 0).any(-1).sum(1)
-    variance = _variances_of_sets(evidence, squares, by_feature.square().sum(1), num_links)
+    squares = _squares_by_group(inner, cross, coefficients, own, group)
+    num_links = (edges != 0).sum(1)
+    variance = _variances_of_sets(evidence, squares, coefficients.square().sum(1), num_links)
     num_rows = torch.as_tensor(features.rows_of(observed=True)).clamp(
         min=1
     )  # a node that was always set has no row at all
     intercepts = (variance / num_rows).sqrt() * torch.randn_like(variance)
     if features.means is not None:
         means = features.means
-        intercepts = intercepts + _through_means(means[:, :first], means[:, first:-1], by_feature, group)
+        intercepts = intercepts + _through_means(means[:, :first], means[:, first:-1], coefficients, group)
     scales, intercepts = variance.sqrt() * features.units, intercepts * features.units
     if basis is None:
         return LinearEquations(edges, intercepts, scales)
-    return SplineEquations(basis, by_feature * features.units, intercepts, scales)
-
-
-def weights_of_sets(evidence: Any, coefficients: Tensor) -> Tensor:
-    """The weights ``(S, D, D)`` of links with coefficients ``(S, D, D, F)``, as ``sample_edges`` gives them."""
-    features = evidence.features
-    if features.num_features == 1:
-        return coefficients.squeeze(-1) * features.units / features.scales.unsqueeze(-1)
-    return coefficients.square().sum(-1).sqrt() * features.units
+    return SplineEquations(basis, coefficients * features.units, intercepts, scales)
 
 
 def _variances_of_sets(evidence: Any, residual: Tensor, sizes: Tensor, num_links: Tensor) -> Tensor:
     """Draws of the noise variances ``(S, D)`` given the coefficients; prior scale and noise value are summed over."""
     scorer = evidence.scorer
     num_rows, ridges = scorer.features.rows_of(), scorer.ridges
-    num_weights = (num_links * scorer.features.num_features).double()
+    num_weights = scorer.features.num_columns(num_links).double()
     squares = residual.unsqueeze(-1) + sizes.unsqueeze(-1) * ridges  # (S, D, R)
     log_prior = 0.5 * num_weights.unsqueeze(-1) * ridges.log()
     if scorer.log_variances is not None:

@@ -88,36 +88,49 @@ def log_factorial(n):
     return math.lgamma(n + 1)
 
 
-def effect_matrix(values, node, kind):
-    """The features of one column, centred, of mean square 1 and uncorrelated, by other means than the library's."""
+def effect_matrix(values, node, kind, num_features=10):
+    """The features of one column, smooth ones first, by other means than the library's; mean squares add up to 1."""
     column = np.asarray(values)[:, node]
     column = (column - column.mean()) / column.std()
     if kind == "linear":
         return column[:, None]
-    knots = np.quantile(column, np.linspace(0.02, 0.98, 6))
-    basis = []
+    knots = np.quantile(column, np.linspace(0.02, 0.98, num_features + 1))
+    basis, bent = [], []
     for unit in np.eye(len(knots)):  # cardinal natural splines, continued by straight lines
         spline = interpolate.CubicSpline(knots, unit, bc_type="natural")
         inner = spline(np.clip(column, knots[0], knots[-1]))
         left = np.minimum(column - knots[0], 0) * spline(knots[0], 1)
         right = np.maximum(column - knots[-1], 0) * spline(knots[-1], 1)
         basis.append(inner + left + right)
-    basis = np.stack(basis, -1)
-    left_vectors, sizes, _ = np.linalg.svd(basis - basis.mean(0), full_matrices=False)
-    return left_vectors[:, sizes > 1e-8 * sizes[0]] * math.sqrt(len(column))
+        bent.append(spline(knots, 2))
+    basis, bent = np.stack(basis, -1), np.stack(bent, -1)
+    _, sizes, vectors = np.linalg.svd(basis - basis.mean(0))
+    num_there = int((sizes > 1e-8 * sizes[0]).sum())
+    white = vectors[:num_there].T / sizes[:num_there] * math.sqrt(len(column))
+    unseen = vectors[num_there:].T  # splines that vanish at all rows: what makes the others smoothest is added
+    left, bends, right = np.linalg.svd(bent @ unseen, full_matrices=False)
+    kept = bends > 1e-8 * np.linalg.norm(bent)
+    white = white - unseen @ (right[kept].T / bends[kept]) @ left[:, kept].T @ bent @ white
+    _, rotation = np.linalg.eigh((bent @ white).T @ (bent @ white))
+    shares = 0.6 ** np.arange(white.shape[1])
+    return (basis - basis.mean(0)) @ white @ rotation * np.sqrt(shares / shares.sum())
 
 
-def set_density(values, node, parents, *, kind, variance=None, prior=(0.5, 0.5), scales=(1, 3, 10), unit=1.0):
+def set_density(
+    values, node, parents, *, kind, variance=None, prior=(0.5, 0.5), scales=(1, 3, 10), unit=1.0, interactions=True
+):
     """log p(x_j | x_P) of the sparse models other than BGe: a mixture over effect sizes, of contrasts of the data."""
     values = np.asarray(values)
     left = contrasts(len(values))
     target = left @ values[:, node] / unit
-    features = [left @ effect_matrix(values, i, kind) for i in parents]
-    terms = []
-    for scale in scales:
-        weighted = [f * scale / math.sqrt(f.shape[1]) for f in features]
-        block = np.concatenate(weighted, 1) if weighted else np.zeros((len(target), 0))
-        terms.append(regression_density(target, block, ridge=1.0, variance=variance, prior=prior))
+    features = [effect_matrix(values, i, kind) for i in parents]
+    blocks = [np.zeros((len(values), 0)), *features]
+    if kind == "spline" and interactions:
+        for one, other in itertools.combinations(features, 2):  # all products of total degree up to two
+            both = itertools.product(range(min(3, one.shape[1])), range(min(3, other.shape[1])))
+            blocks += [(one[:, a] * other[:, b])[:, None] for a, b in both if a + b <= 2]
+    block = left @ np.concatenate(blocks, 1)
+    terms = [regression_density(target, block, ridge=1 / s**2, variance=variance, prior=prior) for s in scales]
     return np.logaddexp.reduce(terms) - math.log(len(scales))
 
 

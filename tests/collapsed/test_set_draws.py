@@ -48,7 +48,9 @@ def test_drawn_sets_follow_their_probabilities(noise):
 def test_drawn_weights_have_the_moments_of_their_mixture(kind, noise):
     """First and second moments of the last node's coefficients within 4.5 standard errors: one seed in 1,000 fails."""
     values, order = linear_data(30, 3, seed=5), torch.tensor([2, 0, 1])
-    evidence = ParentSetEvidence.from_data(values, features=kind, noise=noise, prune=math.inf)
+    evidence = ParentSetEvidence.from_data(
+        values, features=kind, num_features=5, interactions=False, noise=noise, prune=math.inf
+    )
     _, draws = evidence.sample_coefficients(order.expand(NUM, 3), torch.Generator().manual_seed(1))
     draws = draws[:, [0, 2], 1].flatten(1).numpy()  # (draws, 2 F)
     left, width = contrasts(30), evidence.features.num_features
@@ -66,7 +68,7 @@ def test_drawn_weights_have_the_moments_of_their_mixture(kind, noise):
         scales = [math.sqrt(2)] if noise == "per-node" else [1.0, 3.0, 10.0]
         logs, means, covs = [], [], []
         for scale in scales:
-            precision = gram[np.ix_(columns, columns)] + width / scale**2 * np.eye(len(columns))
+            precision = gram[np.ix_(columns, columns)] + np.eye(len(columns)) / scale**2
             inverse = np.linalg.inv(precision)
             centre = inverse @ gram[columns, response]
             residual = gram[response, response] - gram[columns, response] @ centre
@@ -75,7 +77,7 @@ def test_drawn_weights_have_the_moments_of_their_mixture(kind, noise):
                 logs.append(0.0)
             else:
                 variance = 0.81
-                _, log_det = np.linalg.slogdet(precision * scale**2 / width)
+                _, log_det = np.linalg.slogdet(precision * scale**2)
                 logs.append(-0.5 * log_det - residual / (2 * variance))
             means.append(centre)
             covs.append(variance * inverse)
@@ -96,12 +98,15 @@ def test_drawn_weights_given_their_set_have_the_student_spread(kind):
     generator = torch.Generator().manual_seed(0)
     values = torch.randn(40, 3, generator=generator)
     values[:, 2] += 2 * values[:, 0] - 2 * values[:, 1]
-    evidence = ParentSetEvidence.from_data(values, features=kind, edge_scales=None if kind == "linear" else (3.0,))
+    scales = None if kind == "linear" else (3.0,)
+    evidence = ParentSetEvidence.from_data(
+        values, features=kind, num_features=5, interactions=False, edge_scales=scales
+    )
     links, draws = evidence.sample_coefficients(torch.arange(3).expand(NUM, 3), generator)
     draws = draws[links[:, :2, 2].all(-1)][:, :2, 2].flatten(1).numpy()
     assert len(draws) > 0.99 * NUM
     gram, width = evidence.features.gram.numpy(), evidence.features.num_features
-    ridge = 0.5 if kind == "linear" else width / 9
+    ridge = 0.5 if kind == "linear" else 1 / 9
     columns, response = np.arange(2 * width), 3 * width + 2
     inverse = np.linalg.inv(gram[: 2 * width, : 2 * width] + ridge * np.eye(2 * width))
     residual = gram[response, response] - gram[response, columns] @ inverse @ gram[columns, response]
@@ -117,7 +122,7 @@ def test_spline_edges_are_the_size_of_the_effect():
     evidence = ParentSetEvidence.from_data(values, features="spline")
     _, coefficients = evidence.sample_coefficients(order.expand(50, 3), torch.Generator().manual_seed(0))
     edges = evidence.sample_edges(order.expand(50, 3), torch.Generator().manual_seed(0))
-    gram = evidence.features.gram[:5, :5] / 40
+    gram = evidence.features.gram[:10, :10] / 40
     effect = torch.einsum("...f,fg,...g->...", coefficients[:, 0, 1], gram, coefficients[:, 0, 1]).sqrt()
     torch.testing.assert_close(edges[:, 0, 1], effect * values[:, 1].std(correction=0))
 
