@@ -5,12 +5,13 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 JOBS   ?= 2
 
-.PHONY: help install demo test lint types doctest unit format bench clean
+.PHONY: help install demo test lint types doctest unit bench-smoke format bench clean
 
 help:
 	@echo "make demo     install into $(VENV) and run the example"
 	@echo "make test     install into $(VENV) and run every check (lint, types, doctests, tests)"
 	@echo "make bench    print the speed ratios of benchmarks/"
+	@echo "make bench-smoke  run every benchmark suite at toy size"
 	@echo "make format   rewrite the sources with ruff"
 	@echo "make clean    remove $(VENV) and all caches"
 
@@ -25,7 +26,7 @@ install: $(STAMP)
 demo: $(STAMP)
 	$(BIN)/python -m pyro_pivid.demo
 
-test: lint types doctest unit
+test: lint types doctest unit bench-smoke
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -39,6 +40,9 @@ doctest: $(STAMP)
 
 unit: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests -q -n $(JOBS)
+
+bench-smoke: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks run all --size smoke --jobs $(JOBS) --store $$(mktemp -d)/rows.csv
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from benchmarks.__main__ import MODULES
+from benchmarks.__main__ import MODULES, main
 
 TOY = {
     "precedence_mask": {"num_nodes": 256},
@@ -34,3 +34,30 @@ def test_the_mask_costs_quadratically_and_the_dense_product_cubically():
     dense = next(value for label, value in result.items() if label.endswith("in D, dense"))
     assert ours < 2.05
     assert dense > 2.7
+
+
+@pytest.mark.parametrize("words", [["cpdag"], ["micro", "cpdag"], ["micro"], []])
+def test_ratios_are_printed(words, monkeypatch, capsys):
+    for name in MODULES:
+        monkeypatch.setattr(importlib.import_module(f"benchmarks.{name}"), "run", lambda: {"of one": 1.5})
+    assert main(words) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == (1 if "cpdag" in words else len(MODULES))
+    assert all(line.endswith("1.50") for line in printed)
+
+
+def test_what_a_user_gets_wrong_is_told_in_a_line(capsys):
+    for words, told in (
+        (["micro", "speed"], "unknown: speed"),
+        (["run", "quadratic"], "Expected a suite out of linear"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            main(words)
+        assert told in capsys.readouterr().err
+
+
+def test_list(capsys):
+    assert main(["list"]) == 0
+    printed = capsys.readouterr().out
+    assert "sort-by-variance" in printed
+    assert "notears" in printed

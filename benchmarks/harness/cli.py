@@ -1,0 +1,116 @@
+"""The commands ``run`` and ``report``, and ``list`` for what there is to run."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+RESULTS = Path(__file__).parents[1] / "results"
+STORE = RESULTS / "rows.csv"
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Seeds as in ``0-4`` or ``0,3,7-9``.
+
+    >>> parse_seeds("0,3,7-9")
+    [0, 3, 7, 8, 9]
+    """
+    seeds: list[int] = []
+    try:
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            seeds += range(int(first), int(last or first) + 1)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected seeds such as 0-4 or 0,3,7-9, but got {text!r}") from None
+    if not seeds:
+        raise argparse.ArgumentTypeError(f"expected seeds such as 0-4, but {text!r} names none")
+    return list(dict.fromkeys(seeds))
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands of the harness to a parser."""
+    run = commands.add_parser("run", help="run suites and store one row for each case, method and seed")
+    run.add_argument("suites", nargs="+", metavar="SUITE", help="names as `list` shows them, or all")
+    run.add_argument("--methods", nargs="+", default=["own", "trivial"], metavar="METHOD", help="names, own, trivial …")
+    run.add_argument("--seeds", type=parse_seeds, default=[0], help="for example 0-4")
+    run.add_argument("--jobs", type=int, default=1, help="tasks at a time")
+    run.add_argument("--time-limit", type=float, default=600.0, help="seconds for one fit")
+    run.add_argument("--memory-limit", type=float, default=None, metavar="GIB", help="for one task")
+    run.add_argument("--store", type=Path, default=STORE, help="CSV file that rows are added to")
+    run.add_argument("--size", choices=("full", "smoke"), default="full", help="smoke: toy sizes, seconds in all")
+    run.add_argument("--backend", choices=("threading", "loky", "dask"), default="threading")
+    run.add_argument("--scheduler", default=None, help="address of a Dask scheduler; else a local cluster is made")
+    run.add_argument("--retry-failed", action="store_true", help="run rows with an error again")
+    run.set_defaults(command=run_command)
+    report = commands.add_parser("report", help="make tables and figures of the stored rows")
+    report.add_argument("--store", type=Path, default=STORE)
+    report.add_argument("--out", type=Path, default=RESULTS, help="folder for report.md, report.html and figures")
+    report.add_argument("--size", choices=("full", "smoke"), default="full")
+    report.set_defaults(command=report_command)
+    listed = commands.add_parser("list", help="suites and methods by name")
+    listed.set_defaults(command=list_command)
+
+
+def run_command(options: argparse.Namespace) -> int:
+    """Run what is not in the store yet."""
+    from benchmarks.harness.methods import choose_methods
+    from benchmarks.harness.store import Store
+    from benchmarks.harness.suites import SUITES
+    from benchmarks.harness.sweep import make_tasks, run_sweep
+
+    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s", stream=sys.stderr)
+    suites = list(SUITES) if "all" in options.suites else list(dict.fromkeys(options.suites))
+    methods = choose_methods(options.methods)
+    tasks = make_tasks(suites, methods, options.seeds, size=options.size, time_limit=options.time_limit)
+    run_sweep(
+        tasks,
+        Store(options.store),
+        num_jobs=options.jobs,
+        backend=options.backend,
+        scheduler=options.scheduler,
+        memory_limit=None if options.memory_limit is None else options.memory_limit * 2**30,
+        retry_failed=options.retry_failed,
+    )
+    return 0
+
+
+def report_command(options: argparse.Namespace) -> int:
+    """Write the report."""
+    from benchmarks.harness.report import write_report
+    from benchmarks.harness.store import Store
+
+    for path in write_report(Store(options.store), options.out, size=options.size):
+        print(path)
+    return 0
+
+
+def list_command(options: argparse.Namespace) -> int:
+    """Print suites with their cases, and methods by group."""
+    from benchmarks.harness.methods import METHODS
+    from benchmarks.harness.suites import SUITES, get_suite
+
+    for name in SUITES:
+        suite = get_suite(name)
+        print(f"{name:14s} {suite.title}: {', '.join(case.name for case in suite.cases)}")
+    for group in ("own", "trivial", "peers"):
+        print(f"{group:14s} {', '.join(name for name, method in METHODS.items() if method.group == group)}")
+    return 0
+
+
+def call(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    """Run a command; what a user got wrong is told in one line."""
+    try:
+        return int(options.command(options))
+    except (ValueError, ImportError) as error:
+        parser.error(str(error))
+    except KeyboardInterrupt:
+        print("stopped; the rows so far are stored, and the same command goes on from there", file=sys.stderr)
+        return 130
+
+
+def parse_and_call(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
+    """Read the command line and run its command."""
+    return call(parser.parse_args(arguments), parser)

@@ -1,0 +1,116 @@
+"""Suites of figures other than distances of graphs: time and memory against size, and calibration."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.harness.cases import Case, Suite
+from benchmarks.harness.own import short_chains
+from benchmarks.harness.simulated import simulated
+from benchmarks.timing import best_seconds, count_operations
+from pyro_pivid.datasets import simulate
+
+SCALED = ("relaxed", "collapsed-dense", "collapsed-sparse", "sort-by-variance", "equal-variance", "notears")
+STEPPED = {
+    "relaxed": {"edge_prior": "normal", "noise": 0.1, "inference": "relaxed"},
+    "collapsed-dense": {"edge_prior": "normal", "noise": 0.1, "inference": "collapsed", "restarts": 1},
+}
+PRIOR_METHOD = "own-prior"
+
+
+def scaling(size: str) -> Suite:
+    """Time and memory of a whole fit and of one step against D, and of a fit against N."""
+    smoke = size == "smoke"
+    nodes = (4, 8) if smoke else (16, 32, 64, 128, 256, 500)
+    rows = (100,) if smoke else (10_000, 100_000, 1_000_000)
+    stepped = (4,) if smoke else (16, 64, 256, 1000, 2000)
+    cases = [_fit_case(num_nodes, 100 if smoke else 1000) for num_nodes in nodes]
+    cases += [_fit_case(5 if smoke else 16, num_rows) for num_rows in rows]
+    cases += [
+        Case(
+            f"step, D = {num_nodes}",
+            sizes={"num_nodes": num_nodes},
+            methods=tuple(STEPPED),
+            measure=partial(step, num_nodes=num_nodes),
+        )
+        for num_nodes in stepped
+    ]
+    notes = (
+        "A step: the difference of two fits that differ in their number of steps alone. Its operations as counted by "
+        "torch's profiler, and beside them the speed of a float64 matrix product in the same process, on one thread."
+    )
+    return Suite("scaling", "Time and memory against D and N", tuple(cases), methods=SCALED, notes=notes)
+
+
+def _fit_case(num_nodes: int, num_rows: int) -> Case:
+    settings = {"num_nodes": num_nodes, "num_edges": num_nodes, "num_rows": num_rows}
+    make = partial(simulated, graph="er", noise=0.1, **settings)
+    return Case(f"D = {num_nodes}, N = {num_rows}", make, graph="ER", sizes=settings)
+
+
+def step(method: str, seed: int, *, num_nodes: int) -> dict[str, float]:
+    """Seconds and operations of one step of SVI, and the speed of a matrix product."""
+    from pyro_pivid import PIVID
+
+    data, _ = simulate(num_nodes=num_nodes, num_edges=num_nodes, num_rows=200, seed=seed)
+    settings: dict[str, Any] = STEPPED[method]
+    few, many = (1, 2) if num_nodes < 16 else (5, 25) if num_nodes < 300 else (2, 4)
+
+    def fit(num_steps: int) -> None:
+        with short_chains():
+            PIVID(**settings).fit(data, num_steps=num_steps, seed=seed, progress_bar=False)
+
+    def seconds(num_steps: int) -> float:
+        start = time.process_time()
+        fit(num_steps)
+        return time.process_time() - start
+
+    seconds(1)  # the first call of everything is slower
+    result = {"step_seconds": (seconds(many) - seconds(few)) / (many - few)}
+    if method == "relaxed":  # a collapsed fit does more after its steps, which fills the profiler's memory
+        result["step_operations"] = count_operations(partial(fit, 2)) - count_operations(partial(fit, 1))
+    return result | {"matmul_flops": matmul_flops(256 if num_nodes < 16 else 1024)}
+
+
+def matmul_flops(side: int) -> float:
+    """Floating-point operations a second of a float64 matrix product on the threads in use."""
+    matrix = torch.rand(side, side, dtype=torch.float64)
+    return 2 * side**3 / best_seconds(lambda: matrix @ matrix, num_repeats=3)
+
+
+def calibration(size: str) -> Suite:
+    """Calibration on data from each model's own prior."""
+    num_nodes, num_sets = (3, 2) if size == "smoke" else (8, 50)
+    try:
+        from benchmarks.calibration import models
+
+        names = list(models(num_nodes))
+    except Exception:  # whatever is wrong with that module is told by the row
+        names = ["all"]
+    if size == "smoke":
+        names = [name for name in names if "collapsed" not in name][:2]
+    cases = tuple(
+        Case(name, headline="ece", measure=partial(calibrate, name=name, num_nodes=num_nodes, num_sets=num_sets))
+        for name in names
+    )
+    notes = (
+        f"{num_sets} data sets a row, truth and data drawn together from the model's own prior: a right posterior has "
+        "an ECE as small as chance gives (mean and 95 % beside it), and 90 % intervals that hold 90 % of the weights."
+    )
+    return Suite("calibration", "Calibration under the own prior", cases, methods=(PRIOR_METHOD,), notes=notes)
+
+
+def calibrate(method: str, seed: int, *, name: str, num_nodes: int, num_sets: int) -> dict[str, float]:
+    """The row of one model."""
+    from benchmarks.calibration import models, run_model, summarise
+
+    prior, infer = models(num_nodes)[name]
+    found = summarise(run_model(prior, infer, num_sets=num_sets, seed=seed))
+    result = {"ece": found.pop("ece all")}
+    result |= {key.replace(" %", "").replace(" ", "_"): float(value) for key, value in found.items()}
+    return {key: value for key, value in result.items() if np.isfinite(value)}

@@ -1,0 +1,47 @@
+"""A process and all that came of it, as far as ``/proc`` tells: without it (not Linux), the process alone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+_PROC = Path("/proc")
+
+
+def descendants(pid: int) -> list[int]:
+    """The process itself, its children, theirs and so on."""
+    children: dict[int, list[int]] = {}
+    for other, fields in _all_processes():
+        children.setdefault(int(fields[1]), []).append(other)
+    tree = [pid]
+    for node in tree:  # grows while it is walked
+        tree.extend(children.get(node, []))
+    return tree
+
+
+def cpu_of_tree(pid: int) -> float:
+    """CPU seconds so far of a process, its descendants, and those of them that have ended and been waited for."""
+    tree, ticks = set(descendants(pid)), 0
+    for other, fields in _all_processes():
+        if other in tree:
+            ticks += sum(int(value) for value in fields[11:15])  # utime, stime, cutime, cstime
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def kill_tree(pid: int) -> None:
+    """End a process and its descendants, the last born first."""
+    for member in reversed(descendants(pid)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(member, signal.SIGKILL)
+
+
+def _all_processes() -> list[tuple[int, list[str]]]:
+    """Process numbers, and the fields of ``stat`` after the command: state, parent, …"""
+    found = []
+    for folder in _PROC.glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError):
+            # The command is in brackets and may hold anything, brackets included.
+            found.append((int(folder.name), (folder / "stat").read_text().rpartition(")")[2].split()))
+    return found

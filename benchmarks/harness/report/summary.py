@@ -1,0 +1,116 @@
+"""Means and standard errors of rows, method by method."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+
+from benchmarks.harness.cases import Suite
+from benchmarks.harness.columns import LARGER_IS_BETTER
+from benchmarks.harness.methods import METHODS
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over runs.
+
+    :param value: the mean.
+    :param error: its standard error; NaN for a single run.
+    :param count: number of runs.
+    """
+
+    value: float
+    error: float
+    count: int
+
+    @classmethod
+    def of(cls, values: pd.Series) -> Mean:
+        """Of the numbers among these."""
+        known = values.dropna()
+        count = len(known)
+        if not count:
+            return cls(math.nan, math.nan, 0)
+        return cls(float(known.mean()), float(known.std() / math.sqrt(count)) if count > 1 else math.nan, count)
+
+    def text(self, digits: int = 2) -> str:
+        """For a table."""
+        if not self.count:
+            return "–"
+        return f"{self.value:.{digits}f}" + ("" if math.isnan(self.error) else f" ± {self.error:.{digits}f}")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cases that are shown together.
+
+    :param title: of the group.
+    :param cases: their names.
+    :param headline: the metric that decides.
+    :param pooled: whether these are the same but for the kind of graph.
+    """
+
+    title: str
+    cases: tuple[str, ...]
+    headline: str
+    pooled: bool = False
+
+
+def groups_of(suite: Suite) -> list[Group]:
+    """Cases by family; and all graph kinds together where a suite has several of the same size."""
+    families: dict[str, list] = {}
+    for case in suite.cases:
+        families.setdefault(case.family or case.name, []).append(case)
+    groups = [
+        Group(
+            family if len(cases) == 1 else f"{family} ({len(cases)} sets)",
+            tuple(c.name for c in cases),
+            cases[0].headline,
+        )
+        for family, cases in families.items()
+    ]
+    both: dict[str, list] = {}
+    for case in suite.cases:
+        if case.graph and case.make is not None:
+            both.setdefault(case.name.replace(case.graph.lower(), "all", 1), []).append(case)
+    for title, cases in both.items():
+        if len({case.graph for case in cases}) > 1:
+            groups.append(Group(title, tuple(case.name for case in cases), cases[0].headline, pooled=True))
+    return groups
+
+
+def finished(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows without an error."""
+    return rows[rows["error"] == ""]
+
+
+def means(rows: pd.DataFrame, metric: str) -> dict[str, Mean]:
+    """The mean of each method, in the order of the tables."""
+    good = finished(rows)
+    present = set(rows["method"])
+    return {name: Mean.of(good.loc[good["method"] == name, metric]) for name in METHODS if name in present}
+
+
+def is_complete(rows: pd.DataFrame, method: str) -> bool:
+    """Whether a method finished on everything that any method was run on."""
+    wanted = set(zip(rows["case"], rows["seed"], strict=True))
+    good = finished(rows[rows["method"] == method])
+    return wanted == set(zip(good["case"], good["seed"], strict=True))
+
+
+def best(candidates: dict[str, Mean], metric: str) -> str | None:
+    """The method with the best mean, the first of equals."""
+    known = {name: mean for name, mean in candidates.items() if mean.count}
+    if not known:
+        return None
+    sign = -1 if metric in LARGER_IS_BETTER else 1
+    return min(known, key=lambda name: sign * known[name].value)
+
+
+def advantage(rows: pd.DataFrame, ours: str, theirs: str, metric: str) -> Mean:
+    """By how much one method is better than another on the same data sets."""
+    good = finished(rows).set_index(["case", "seed"])
+    sign = -1 if metric in LARGER_IS_BETTER else 1
+    first, second = (good.loc[good["method"] == name, metric] for name in (ours, theirs))
+    return Mean.of(sign * (second - first))

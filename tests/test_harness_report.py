@@ -1,0 +1,127 @@
+"""The report says what the rows say."""
+
+import json
+import math
+
+import pytest
+
+from benchmarks.harness.methods import METHODS
+from benchmarks.harness.report import write_report
+from benchmarks.harness.report.document import Document, Table
+from benchmarks.harness.report.glance import look
+from benchmarks.harness.report.published import read_published
+from benchmarks.harness.report.scaling import exponent, exponents
+from benchmarks.harness.report.summary import Mean, groups_of
+from benchmarks.harness.report.tables import failures, group_table
+from benchmarks.harness.store import Store
+from benchmarks.harness.suites import SUITES, get_suite
+from benchmarks.harness.task import Task
+
+SHD = {"exact": [1.0, 3.0], "relaxed": [2.0, 2.5], "notears": [4.0, 7.0], "equal-variance": [1.0, 3.0], "empty": [9, 9]}
+
+
+@pytest.fixture
+def store(tmp_path):
+    made = Store(tmp_path / "rows.csv")
+    for method, values in SHD.items():
+        for seed, value in enumerate(values):
+            task = Task("linear", "er-5-5", method, seed, "smoke")
+            costs = {"wall_seconds": 2.0, "cpu_seconds": 4.0 if method == "notears" else 1.0, "peak_memory": 2.0**20}
+            more = {"settings": '{"noise": 0.1}', "versions": "{}", "kind": "dag", "error": ""}
+            made.append(task.row(expected_shd=value, num_edges=5, **costs, **more))
+    made.append(Task("linear", "er-5-5", "pc", 0, "smoke").row(error="time-out: not finished after 5 s"))
+    return made
+
+
+def test_mean_and_standard_error(store):
+    rows = store.read()
+    mean = Mean.of(rows.loc[rows["method"] == "exact", "expected_shd"])
+    assert (mean.value, mean.error, mean.count) == (2.0, pytest.approx(math.sqrt(2) / math.sqrt(2)), 2)
+    assert mean.text() == "2.00 ± 1.00"
+    assert Mean.of(rows["f1"]).text() == "–"
+
+
+def test_table_sets_the_trivial_apart_and_the_best_in_bold(store):
+    table = group_table(store.read())
+    text = table.markdown()
+    position = [text.index(name) for name in ("this library", "| exact", "peers, run here", "| notears", "*trivial*")]
+    assert position == sorted(position)
+    assert "| exact | 2/2 | **2.00 ± 1.00**" in text
+    assert "| relaxed | 2/2 | 2.25 ± 0.25 " in text
+    assert "| equal-variance | 2/2 | 2.00 ± 1.00 " in text  # as good, but trivial
+    assert "| pc | 0/1 | – " in text
+
+
+def test_failures_are_told(store):
+    assert failures(store.read()) == ["`pc`, 1 × (er-5-5): time-out: not finished after 5 s"]
+
+
+def test_glance_compares_on_the_same_data(store):
+    entry = look("linear", store.read(), "expected_shd")
+    assert entry.cells[1] == "exact: 2.00 ± 1.00 (1.0 s)"
+    assert entry.peer.name == "notears"
+    assert (entry.peer.gap.value, entry.peer.gap.error) == (3.5, pytest.approx(0.5))  # of 3 and 4
+    assert entry.peer.outcome == "ahead"
+    assert entry.peer.text() == "**ahead** by 3.50 ± 0.50"
+    assert (entry.trivial.name, entry.trivial.outcome) == ("equal-variance", "level")
+    assert entry.cells[4] == "0.25 × CPU of notears"
+
+
+def test_a_method_that_did_not_finish_is_not_first(store):
+    store.append(Task("linear", "er-5-5", "exact", 2, "smoke").row(error="time-out"))
+    for method in ("relaxed", "notears", "equal-variance"):
+        store.append(Task("linear", "er-5-5", method, 2, "smoke").row(error="", expected_shd=3.0, cpu_seconds=1.0))
+    assert look("linear", store.read(), "expected_shd").cells[1].startswith("relaxed")
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning", "ignore::DeprecationWarning")
+def test_files_of_the_report(store, tmp_path):
+    marginals = json.dumps([[0, 1, 0.75]])
+    task = Task("linear", "sf-5-5", "relaxed", 0, "smoke")
+    store.append(task.row(error="", expected_shd=1.0, f1=0.5, nnz=4.0, num_edges=5, marginals=marginals))
+    written = write_report(store, tmp_path / "out", size="smoke")
+    names = [path.name for path in written]
+    assert names[:2] == ["report.md", "report.html"]
+    assert "linear-all-5-5-bars.png" in names
+    assert all(path.stat().st_size > 100 for path in written)
+    text = written[0].read_text()
+    assert "Ahead of the best peer: linear: er-5-5 by E[SHD] (notears)." in text
+    assert "146.5" in text
+    page = written[1].read_text()
+    assert page.count("<table>") == text.count("| --- |")
+    assert "<b>ahead</b> by 3.50 ± 0.50" in page
+
+
+def test_no_rows(tmp_path):
+    with pytest.raises(ValueError, match="Run a suite first"):
+        write_report(Store(tmp_path / "none.csv"), tmp_path)
+
+
+def test_text_is_escaped():
+    document = Document("a < b")
+    document.table(Table(["x"], [["**1 < 2**"], ["p|q"]]))
+    assert "<b>1 &lt; 2</b>" in document.html()
+    assert "a &lt; b" in document.html()
+    assert "p\\|q" in document.markdown()
+
+
+def test_exponents_of_power_laws(tmp_path):
+    store = Store(tmp_path / "rows.csv")
+    for num_nodes, num_rows in ((4, 100), (8, 100), (16, 100), (4, 1000)):
+        task = Task("scaling", f"D = {num_nodes}, N = {num_rows}", "relaxed", 0, "smoke")
+        sizes = {"num_nodes": num_nodes, "num_rows": num_rows}
+        costs = {"wall_seconds": 3.0 * num_nodes**2, "cpu_seconds": num_nodes**1.5 * num_rows, "peak_memory": 1e6}
+        store.append(task.row(error="", expected_shd=0.0, **sizes, **costs))
+    rows = store.read()
+    few = rows[rows["num_rows"] == 100]
+    assert exponent(few["num_nodes"], few["wall_seconds"]) == pytest.approx(2.0)
+    assert exponents(rows).rows == [["relaxed", "1.50", "2.00", "0.00", "1.00", "0.00", "0.00"]]
+
+
+def test_published_figures_have_a_source_and_a_place():
+    for figure in read_published():
+        assert figure.source
+        assert figure.suite in SUITES
+        assert figure.group in {group.title for group in groups_of(get_suite(figure.suite))}
+        assert figure.method not in METHODS
+        float(figure.value)
