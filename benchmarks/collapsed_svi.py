@@ -50,11 +50,14 @@ def _sparse(num_nodes: int, num_edges: int) -> Maker:
     return make
 
 
-def _spline(num_nodes: int, num_edges: int) -> Maker:
+def _spline(num_nodes: int, num_edges: int, *, standardize: bool = False) -> Maker:
     def make(seed: int) -> tuple[OrderEvidence, Tensor]:
-        data, truth = simulate(num_nodes=num_nodes, num_edges=num_edges, kind="mlp", seed=seed)
+        data, truth = simulate(
+            num_nodes=num_nodes, num_edges=num_edges, kind="mlp", standardize=standardize, seed=seed
+        )
         values = torch.tensor(data.to_numpy(copy=True))
-        return ParentSetEvidence.from_data(values, features="spline", noise="equal"), truth
+        noise = "per-node" if standardize else "equal"
+        return ParentSetEvidence.from_data(values, features="spline", noise=noise), truth
 
     return make
 
@@ -68,6 +71,7 @@ SMALL: dict[str, Maker] = {
     "random weights sf": _dense("sf", 16, 16, weights="uniform", noise=1.0),
     "standardised linear 16/24": _sparse(16, 24),
     "splines, equal noise": _spline(16, 16),
+    "splines, standardised": _spline(16, 16, standardize=True),
 }
 LARGE: dict[str, Maker] = {
     "standardised linear 25/40": _sparse(25, 40),

@@ -181,6 +181,7 @@ class PIVID:
         :param data: DataFrame, array, tensor, or the path of a CSV or Parquet file; one column a node.
         :param interventions: nodes that were set from outside: a boolean matrix like the data, one target (or several)
             for each row, or the name of the column that holds them. Their own mechanism does not count in that row.
+            This shifts means, so that a ``LinearSEM`` of your own needs ``bias=True``; ``sem="linear"`` sees to it.
         :param num_steps: steps of SVI; by default 1000 for relaxed, and that of ``CollapsedSettings`` for collapsed
             inference. Exact inference takes none.
         :param learning_rate: of the edges and the SEM, in relaxed inference.

@@ -4,12 +4,14 @@ import itertools
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from scipy import stats
 
 from benchmarks import calibration
 from benchmarks.calibration import Prior, columns, models, pooled_ece, scaled, summarise, weight_positions
+from tests.collapsed.brute_force import contrasts, effect_block
 
 # Every p-value below is uniform if the code is right; a bound of 1e-4 fails for one seed in 10,000. Seeds are fixed.
 SMALLEST_PVALUE = 1e-4
@@ -98,14 +100,39 @@ def test_what_the_parents_leave_over_is_the_noise(features):
     assert min(stats.chi2(4 * 399).cdf(squares), stats.chi2(4 * 399).sf(squares)) > SMALLEST_PVALUE
 
 
-def test_spline_weights_are_the_root_mean_square_of_the_effect():
-    prior = Prior(2, 300, 1.0, (1e-6,), calibration.spline)  # effects a thousand times the noise
+def test_spline_columns_have_the_covariance_of_the_model():
+    """Nodes with two parents or more, features and products built by other means: whitened contrasts are standard."""
+    prior = replace(models(5)["spline, equal noise"][0], ridges=(1e-4,), num_rows=50)
+    left, whitened = contrasts(50), []
+    for table, weights in true_weights_and_tables(prior, 40, 7):
+        for node in range(5):
+            parents = weights[:, node].nonzero().squeeze(-1).tolist()
+            if len(parents) > 1:
+                block = left @ effect_block(table, parents, "spline")
+                factor = np.linalg.cholesky(np.eye(49) + 1e4 * block @ block.T)
+                whitened.append(np.linalg.solve(factor, left @ table[:, node].numpy()))
+    # Without the products their squares would be about six standard errors short.
+    assert len(whitened) >= 40
+    whitened = np.concatenate(whitened)
+    squares = stats.chi2(len(whitened))
+    assert stats.kstest(whitened, stats.norm.cdf).pvalue > SMALLEST_PVALUE
+    assert min(squares.cdf(whitened @ whitened), squares.sf(whitened @ whitened)) > SMALLEST_PVALUE
+
+
+def test_spline_weights_are_the_root_mean_squares_of_the_parents_own_effects():
+    prior = Prior(3, 300, 1.0, (1e-8,), calibration.spline)  # effects ten thousand times the noise
     generator = torch.Generator().manual_seed(7)
-    while not (drawn := prior.draw(generator))[1].any():
+    while int((drawn := prior.draw(generator))[1].count_nonzero(0).max()) < 2:
         pass
     table, weights = drawn
-    child = int(weights.any(0).nonzero())
-    assert weights.max().item() == pytest.approx(table[:, child].std(correction=0).item(), rel=0.01)
+    child = int(weights.count_nonzero(0).argmax())
+    parents = weights[:, child].nonzero().squeeze(-1).tolist()
+    block = effect_block(table, parents, "spline")  # ten features of each parent, six products
+    response = table[:, child].numpy()
+    coefficients = np.linalg.lstsq(block, response - response.mean(), rcond=None)[0]
+    for place, parent in enumerate(parents):
+        own = slice(10 * place, 10 * place + 10)
+        assert weights[parent, child].item() == pytest.approx((block[:, own] @ coefficients[own]).std(), rel=0.01)
 
 
 def test_pooled_ece_is_the_definition():
@@ -132,7 +159,9 @@ def small_run(prior, infer, monkeypatch):
     return summarise(calibration.run_model(prior, infer, num_sets=40, seed=10))
 
 
-@pytest.mark.parametrize("name", ["per-node (BGe), own units", "known noise", "dense normal, known noise"])
+@pytest.mark.parametrize(
+    "name", ["per-node (BGe), own units", "known noise", "dense normal, known noise", "spline, per-node"]
+)
 def test_a_model_is_calibrated_on_its_own_prior(name, monkeypatch):
     prior, infer = models(3)[name]
     row = small_run(replace(prior, num_rows=15), infer, monkeypatch)

@@ -94,6 +94,13 @@ class CollapsedSettings:
 class CollapsedFit:
     """What collapsed inference gives.
 
+    >>> from pyro_pivid.collapsed import DenseEvidence
+    >>> values = torch.randn(50, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    >>> settings = CollapsedSettings(num_steps=5, restarts=1, num_chains=4, num_warmup=1, num_sweeps=2)
+    >>> done = fit_collapsed(DenseEvidence.from_data(values, noise=1.0), settings=settings)
+    >>> len(done.losses), len(done.losses[0]), done.source.edge_probs().shape
+    (1, 5, torch.Size([2, 2]))
+
     :param source: draws and edge probabilities of the answer.
     :param diagnosis: whether to believe it.
     :param guide: the fitted law of the orders, all restarts merged.

@@ -67,6 +67,17 @@ class DrawSource(Protocol):
     of which this one is the mean; and ``log_densities(orders)``, a dict of what is known of drawn orders, ``log_q`` and
     ``log_p`` above all. The attribute ``kind`` is ``"linear"`` where edges are linear weights, ``"nonlinear"`` where
     they are not, else ``"unknown"``.
+
+    >>> class Certain:
+    ...     kind = "linear"
+    ...     def draw(self, num_samples):
+    ...         edges = torch.tensor([[0.0, 2.0], [0.0, 0.0]])
+    ...         return torch.tensor([0, 1]).expand(num_samples, 2), edges.expand(num_samples, 2, 2)
+    ...     def edge_probs(self):
+    ...         return None
+    >>> from pyro_pivid import Posterior
+    >>> Posterior(Certain(), names=["rain", "wet"]).edge_probs().loc["rain", "wet"].item()
+    1.0
     """
 
     def draw(self, num_samples: int) -> tuple[Tensor, Tensor]:

@@ -18,6 +18,9 @@ _MAX_CANDIDATES = 1000
 class PointEstimate:
     """A single DAG, and what it costs in expectation under the posterior.
 
+    >>> PointEstimate(torch.tensor([[False, True], [False, False]]), "expected_shd", 0.3, True, ["rain", "wet"])
+    PointEstimate(1 links, expected_shd 0.300, the smallest of all DAGs)
+
     :param links: boolean ``(D, D)``, acyclic.
     :param loss: the name of the loss: ``"expected_shd"``, or ``"f1"`` for one minus the expected F1.
     :param value: the loss of this graph.

@@ -18,6 +18,11 @@ from pyro_pivid.ops.interventional import dag_to_interventional_cpdag
 class Mode:
     """The most frequent graph of the draws.
 
+    >>> Mode(torch.tensor([[False, True], [False, False]]), 0.8, ["rain", "wet"]).to_frame()
+           rain    wet
+    rain  False   True
+    wet   False  False
+
     :param links: boolean ``(D, D)``.
     :param share: of the draws that are this very graph; small where many graphs are about equally good.
     :param names: of the nodes.
@@ -35,6 +40,12 @@ class Mode:
 @dataclass(frozen=True, eq=False)
 class EquivalenceClass:
     """An equivalence class met among the draws: data of no size tell its DAGs apart in a linear-Gaussian model.
+
+    >>> either_way = EquivalenceClass(0.9, 1, 2, torch.tensor([[False, True], [True, False]]), ["rain", "wet"])
+    >>> print(either_way)
+    0.900: rain — wet
+    >>> either_way.num_undirected
+    1
 
     :param share: of the draws that belong to it.
     :param num_links: links of its DAGs.
@@ -63,6 +74,12 @@ class EquivalenceClass:
 
 class EquivalenceClasses(Sequence[EquivalenceClass]):
     """Equivalence classes, the most probable first: a sequence, and a table by :meth:`to_frame`.
+
+    >>> from pyro_pivid import Posterior
+    >>> edges = torch.tensor([[[0.0, 2.0], [0.0, 0.0]], [[0.0, 0.0], [0.5, 0.0]], [[0.0, 0.0], [0.0, 0.0]]])
+    >>> classes = Posterior.from_draws(None, edges, names=["rain", "wet"]).equivalence_classes()
+    >>> len(classes), classes[0].num_dags, str(classes[1])
+    (2, 2, '0.333: no links')
 
     :param shares: of the draws, ``(C,)``, in decreasing order.
     :param cpdags: boolean ``(C, D, D)``.

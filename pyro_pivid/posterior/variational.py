@@ -60,6 +60,7 @@ class VariationalSource:
 
     @torch.no_grad()
     def draw(self, num_samples: int) -> tuple[Tensor, Tensor]:
+        """Orders ``(S, D)`` and edges ``(S, D, D)`` from torch's global random numbers."""
         orders = self.order_law().sample((num_samples,))
         edges = MaskedEdges(self.links, orders, forbidden=self._known("forbidden")).sample()
         kept = edges.abs() > self._threshold
@@ -73,6 +74,7 @@ class VariationalSource:
         return None if self.knowledge is None else getattr(self.knowledge, what).to(self.scores.device)
 
     def draw_equations(self, num_samples: int) -> tuple[Tensor, Tensor, Equations | None]:
+        """Orders and edges as :meth:`draw` gives them, and their structural equations where they are known."""
         orders, edges = self.draw(num_samples)
         if self.sem is None or self.parameters is None:
             return orders, edges, None

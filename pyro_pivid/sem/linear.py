@@ -92,7 +92,14 @@ class LinearSEM(SEM):
 
 
 class LinearRowsGivenEdges(RowsGivenEdges):
-    """Rows of a linear model, with the expectation of ``log_prob`` over random edges in closed form."""
+    """Rows of a linear model, with the expectation of ``log_prob`` over random edges in closed form.
+
+    >>> sem, rows = LinearSEM(noise=1.0), torch.tensor([[1.0, 2.0], [0.0, 1.0]])
+    >>> edges = torch.tensor([[0.0, 2.0], [0.0, 0.0]])
+    >>> law = LinearRowsGivenEdges(sem, edges, sem.parameters(rows), num_rows=2)
+    >>> law.log_prob(rows) - law.expected_log_prob(rows, edges, torch.tensor([[0.0, 0.5], [0.0, 0.0]]))  # ½ · 0.5 · x₀²
+    tensor([0.2500, 0.0000])
+    """
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> LinearRowsGivenEdges:
         new = self._get_checked_instance(LinearRowsGivenEdges, _instance)

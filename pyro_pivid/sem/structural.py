@@ -113,6 +113,12 @@ class SEM(ABC):
 class RowsGivenEdges(TorchDistribution):
     """The law of a row of data given the edges: batch shape ``(..., N)``, event shape ``(D,)``.
 
+    >>> from pyro_pivid.sem import LinearSEM
+    >>> sem, rows = LinearSEM(noise=1.0), torch.zeros(5, 2)
+    >>> law = RowsGivenEdges(sem, torch.tensor([[0.0, 2.0], [0.0, 0.0]]), sem.parameters(rows), num_rows=5)
+    >>> law.batch_shape, law.event_shape, law.log_prob(rows).shape
+    (torch.Size([5]), torch.Size([2]), torch.Size([5]))
+
     :param sem: the structural equation model.
     :param edges: ``(..., 1, D, D)`` inside a data plate, its singleton standing for the rows, or ``(D, D)``.
     :param parameters: of the model.

@@ -116,6 +116,17 @@ def effect_matrix(values, node, kind, num_features=10):
     return (basis - basis.mean(0)) @ white @ rotation * np.sqrt(shares / shares.sum())
 
 
+def effect_block(values, parents, kind, interactions=True):
+    """The features of all parents, and products of those of two."""
+    features = [effect_matrix(values, i, kind) for i in parents]
+    blocks = [np.zeros((len(values), 0)), *features]
+    if kind == "spline" and interactions:
+        for one, other in itertools.combinations(features, 2):  # all products of total degree up to two
+            both = itertools.product(range(min(3, one.shape[1])), range(min(3, other.shape[1])))
+            blocks += [(one[:, a] * other[:, b])[:, None] for a, b in both if a + b <= 2]
+    return np.concatenate(blocks, 1)
+
+
 def set_density(
     values, node, parents, *, kind, variance=None, prior=(0.5, 0.5), scales=(1, 3, 10), unit=1.0, interactions=True
 ):
@@ -123,13 +134,7 @@ def set_density(
     values = np.asarray(values)
     left = contrasts(len(values))
     target = left @ values[:, node] / unit
-    features = [effect_matrix(values, i, kind) for i in parents]
-    blocks = [np.zeros((len(values), 0)), *features]
-    if kind == "spline" and interactions:
-        for one, other in itertools.combinations(features, 2):  # all products of total degree up to two
-            both = itertools.product(range(min(3, one.shape[1])), range(min(3, other.shape[1])))
-            blocks += [(one[:, a] * other[:, b])[:, None] for a, b in both if a + b <= 2]
-    block = left @ np.concatenate(blocks, 1)
+    block = left @ effect_block(values, parents, kind, interactions)
     terms = [regression_density(target, block, ridge=1 / s**2, variance=variance, prior=prior) for s in scales]
     return np.logaddexp.reduce(terms) - math.log(len(scales))
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from tests.collapsed.brute_force import contrasts, effect_matrix, linear_data, regression_density, wishart_density
+from tests.collapsed.brute_force import contrasts, effect_block, linear_data, regression_density, wishart_density
 
 
 def intervened(num_rows, num_nodes, seed, *, never=True):
@@ -61,12 +61,8 @@ def sparse_node_density(kind, noise, values, mask):
         left = contrasts(int(keep.sum()))
         target = left @ (centred[keep, node] / (scale[node] if noise == "per-node" else 1.0))
         known = {"prior": (0.5, 0.5)} if noise == "per-node" else {"variance": noise**2}
-        features = [left @ effect_matrix(values, i, kind)[keep] for i in parents]
-        terms = []
-        for size in (1, 3, 10):
-            weighted = [f * size / math.sqrt(f.shape[1]) for f in features]
-            block = np.concatenate(weighted, 1) if weighted else np.zeros((len(target), 0))
-            terms.append(regression_density(target, block, ridge=1.0, **known))
+        block = left @ effect_block(values, parents, kind)[keep]
+        terms = [regression_density(target, block, ridge=1 / size**2, **known) for size in (1, 3, 10)]
         return np.logaddexp.reduce(terms) - math.log(3)
 
     return bge if kind == "linear" and noise == "per-node" else conjugate

@@ -34,7 +34,7 @@ def test_intercepts_and_noise_are_those_of_the_rows_that_count(kind):
     else:
         features, noise = ("spline" if kind == "spline" else "linear"), ("equal" if kind == "equal" else "per-node")
         evidence = ParentSetEvidence.from_data(values, features=features, noise=noise, interventions=mask)
-        basis = SplineBasis.of(values, 5) if kind == "spline" else None
+        basis = SplineBasis.of(values, 10) if kind == "spline" else None
     torch.manual_seed(0)
     _, equations = edges_and_equations(evidence, [torch.tensor([[0, 1]]).expand(400, 2)], 0.0, basis)
     x = values.numpy()
