@@ -52,9 +52,7 @@ def _sparse(num_nodes: int, num_edges: int) -> Maker:
 
 def _spline(num_nodes: int, num_edges: int, *, standardize: bool = False) -> Maker:
     def make(seed: int) -> tuple[OrderEvidence, Tensor]:
-        data, truth = simulate(
-            num_nodes=num_nodes, num_edges=num_edges, kind="mlp", standardize=standardize, seed=seed
-        )
+        data, truth = simulate(num_nodes=num_nodes, num_edges=num_edges, kind="mlp", standardize=standardize, seed=seed)
         values = torch.tensor(data.to_numpy(copy=True))
         noise = "per-node" if standardize else "equal"
         return ParentSetEvidence.from_data(values, features="spline", noise=noise), truth

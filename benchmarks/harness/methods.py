@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -61,9 +62,11 @@ def _peer(name: str) -> Method:
     def run(problem: Problem, seed: int, *, time_limit: float, **_: Any) -> Outcome:
         from benchmarks.peers import run_peer
 
-        # The penalties and thresholds of the peers' papers suit noise of scale 1: a known scale is told this way.
-        known = isinstance(problem.noise, float) and problem.noise != 1.0
-        options = {"data_scale": 1 / problem.noise} if known else {}
+        # The penalties and thresholds of the peers' papers suit noise of scale 1, DiBS assumes a variance of 0.1: a
+        # known scale is told this way.
+        suited = math.sqrt(0.1) if name.startswith("dibs") else 1.0
+        known = isinstance(problem.noise, float) and problem.noise != suited
+        options = {"data_scale": suited / problem.noise} if known else {}
         done = run_peer(name, problem.data, seed=seed, time_limit=time_limit, options=options)
         figures = {key: getattr(done, key) for key in ("wall_seconds", "cpu_seconds", "peak_memory")}
         kind = "cpdag" if done.kind == "cpdag" else "dag"
