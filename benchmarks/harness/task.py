@@ -76,7 +76,7 @@ def run_task(task: Task, enter: Callable[[float], None] = lambda seconds: None) 
         enter(task.time_limit + (PEER_GRACE if method.group == "peers" else 0.0))
         with _Meter(row):
             outcome = method.run(problem, task.seed, size=task.size, options=case.options, time_limit=task.time_limit)
-        row |= _told(outcome, keep_marginals=task.seed == 0)
+        row |= _told(outcome)
         if outcome.graphs is not None and not outcome.error:
             enter(task.time_limit)
             row |= score(outcome, problem.truth)
@@ -90,12 +90,12 @@ def run_task(task: Task, enter: Callable[[float], None] = lambda seconds: None) 
     return row
 
 
-def _told(outcome: Outcome, *, keep_marginals: bool) -> Row:
+def _told(outcome: Outcome) -> Row:
     told: Row = {"kind": outcome.kind, "error": outcome.error or "", "settings": _json(outcome.settings)}
     told |= {name: value for name, value in outcome.figures.items() if value == value}
     if outcome.versions is not None:
         told["versions"] = _json(outcome.versions)
-    if keep_marginals and outcome.graphs is not None:
+    if outcome.graphs is not None:
         told["marginals"] = marginals_text(outcome)
     return told
 

@@ -61,11 +61,11 @@ def bars(rows: pd.DataFrame, suite: Suite, group: Group, folder: Path) -> Path |
 def uncertainty(rows: pd.DataFrame, suite: Suite, folder: Path, method: str = "relaxed") -> Path | None:
     """Truth, edge marginals and edge entropy of the first data set of a suite."""
     case = suite.cases[0]
-    kept = rows[(rows["case"] == case.name) & (rows["seed"] == 0) & (rows["marginals"] != "")]
+    kept = rows[(rows["case"] == case.name) & (rows["marginals"] != "")].sort_values("seed")
     if kept.empty or case.make is None:
         return None
     row = next(iter(kept[kept["method"] == method].itertuples()), None) or next(iter(kept.itertuples()))
-    truth = (case.make(0).truth != 0).astype(float)
+    truth = (case.make(int(row.seed)).truth != 0).astype(float)
     probs = np.zeros_like(truth)
     for parent, child, probability in json.loads(row.marginals):
         probs[parent, child] = probability
