@@ -164,14 +164,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--num-small", type=int, default=10, help="data sets of each kind at 16 nodes")
     parser.add_argument("--num-large", type=int, default=5, help="data sets of each larger kind")
+    parser.add_argument("--first-seed", type=int, default=0, help="of the data sets; the others count up from it")
     parser.add_argument("--huge", action="store_true", help="500 nodes, one data set, and nothing else")
     chosen = parser.parse_args()
     torch.set_num_threads(1)  # so that CPU seconds are seconds of an idle machine
     torch.manual_seed(0)
     if chosen.huge:
-        tables = run(small=(), large=tuple(HUGE), num_large=1)
+        tables = run(small=(), large=tuple(HUGE), num_large=1, first_seed=chosen.first_seed)
     else:
-        tables = run(num_small=chosen.num_small, num_large=chosen.num_large)
+        tables = run(num_small=chosen.num_small, num_large=chosen.num_large, first_seed=chosen.first_seed)
     for table in tables:
         if len(table):
             print(table.round(3).to_string())
