@@ -3,15 +3,17 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.installed-docs
 JOBS   ?= 2
 
-.PHONY: help install demo test lint types doctest unit bench-smoke format bench clean
+.PHONY: help install demo test lint types doctest unit bench-smoke format bench docs clean
 
 help:
 	@echo "make demo     install into $(VENV) and run the example"
 	@echo "make test     install into $(VENV) and run every check (lint, types, doctests, tests)"
 	@echo "make bench    print the speed ratios of benchmarks/"
 	@echo "make bench-smoke  run every benchmark suite at toy size"
+	@echo "make docs     install what the site takes and build it: build/docs/html/index.html"
 	@echo "make format   rewrite the sources with ruff"
 	@echo "make clean    remove $(VENV) and all caches"
 
@@ -19,6 +21,11 @@ help:
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	@touch $@
+
+# Sphinx and its theme, beside what is there; the tests do without.
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
 	@touch $@
 
 install: $(STAMP)
@@ -50,6 +57,11 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
+
+# Every warning is an error; -E reads all pages anew. The notebooks are shown as they are stored.
+docs: $(DOCS_STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -W --keep-going -E -b html docs build/docs/html
+	@echo "The site: build/docs/html/index.html"
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
