@@ -178,7 +178,9 @@ class PIVID:
     ) -> Posterior:
         """Learn the posterior over DAGs.
 
-        :param data: DataFrame, array, tensor, or the path of a CSV or Parquet file; one column a node.
+        :param data: DataFrame, array, tensor, or the path of a CSV or Parquet file; one column a node. Linear exact and
+            collapsed inference also take what need not fit into memory, and sum it in one pass: a Dask array or
+            DataFrame, or the path of a folder of Parquet files.
         :param interventions: nodes that were set from outside: a boolean matrix like the data, one target (or several)
             for each row, or the name of the column that holds them. Their own mechanism does not count in that row.
             This shifts means, so that a ``LinearSEM`` of your own needs ``bias=True``; ``sem="linear"`` sees to it.

@@ -59,7 +59,7 @@ def read_interventions(
             f"{_close(interventions, [] if frame is None else [str(label) for label in frame.columns])}. "
             "Pass one target a row, or a boolean matrix."
         )
-    mask = _matrix(interventions, list(names), num_rows)
+    mask = intervention_matrix(interventions, list(names), num_rows)
     if not mask.any():
         return None
     always = [name for name, count in zip(names, mask.sum(0).tolist(), strict=True) if count == num_rows]
@@ -106,7 +106,8 @@ def target_sets(interventions: Tensor | None, num_nodes: int | None = None) -> T
     return torch.unique(interventions, dim=0)
 
 
-def _matrix(interventions: Any, names: list[str], num_rows: int) -> np.ndarray[Any, Any]:
+def intervention_matrix(interventions: Any, names: list[str], num_rows: int) -> np.ndarray[Any, Any]:
+    """The booleans ``(N, D)`` that a matrix or one entry a row stands for, as of :func:`read_interventions`."""
     if isinstance(interventions, pd.DataFrame):
         if interventions.shape[1] == 1 and not _is_numeric(interventions.iloc[:, 0].to_numpy()):
             return _from_targets(interventions.iloc[:, 0].tolist(), names, num_rows)

@@ -72,7 +72,15 @@ class RegimeStatistics:
         :param chunks: pairs of a table ``(n, D)`` and its boolean ``(n, D)``, together the N rows.
         :param intercept: whether every node has a mean of its own.
         """
-        sums = sum_groups(chunks)
+        return cls.from_sums(sum_groups(chunks), intercept=intercept)
+
+    @classmethod
+    def from_sums(cls, sums: GroupSums, *, intercept: bool = False) -> RegimeStatistics:
+        """Statistics of a table whose moments are known for every group.
+
+        :param sums: the moments.
+        :param intercept: whether every node has a mean of its own.
+        """
         grams, means = sums.products, sums.means
         if not intercept:
             grams = grams + sums.num_rows[:, None, None] * means.unsqueeze(-1) * means.unsqueeze(-2)
@@ -150,6 +158,17 @@ class GroupSums:
     group: Tensor
     targets: Tensor
 
+    @classmethod
+    def of(cls, regimes: dict[tuple[bool, ...], Moments]) -> GroupSums:
+        """The moments of the groups, out of those of every distinct set of targets."""
+        if not regimes:
+            raise ValueError("Expected at least one row of data, but got none.")
+        regimes = dict(sorted(regimes.items()))  # so that groups have the same numbers however the rows are chunked
+        moments = list(regimes.values())
+        targets = torch.tensor(list(regimes), dtype=torch.bool, device=moments[0].means.device)
+        patterns, group = torch.unique(targets, dim=1, return_inverse=True)
+        return cls(_merge(moments), [_merge(moments, ~column) for column in patterns.mT], group, targets)
+
     @property
     def num_rows(self) -> Tensor:
         """Rows of each group, ``(K,)``."""
@@ -175,17 +194,33 @@ def sum_groups(chunks: Iterable[tuple[Tensor, Tensor]]) -> GroupSums:
 
     :param chunks: pairs of a table ``(n, M)`` and a boolean ``(n, D)``; the M columns may be more than the D nodes.
     """
+    return GroupSums.of(sum_regimes(chunks))
+
+
+def sum_regimes(chunks: Iterable[tuple[Tensor, Tensor]]) -> dict[tuple[bool, ...], Moments]:
+    """Moments of the rows of every distinct set of targets.
+
+    >>> {key: moments.num_rows for key, moments in sum_regimes([(torch.ones(3, 1), torch.ones(3, 1) > 0)]).items()}
+    {(True,): 3}
+
+    :param chunks: as of :func:`sum_groups`.
+    """
     regimes: dict[tuple[bool, ...], Moments] = {}
     for pattern, rows in _by_regime(chunks):
-        piece = Moments.of(rows)
+        merge_regimes(regimes, {pattern: Moments.of(rows)})
+    return regimes
+
+
+def merge_regimes(regimes: dict[tuple[bool, ...], Moments], others: dict[tuple[bool, ...], Moments]) -> None:
+    """Add the moments of other rows, in place.
+
+    >>> sums = {(True,): Moments.of(torch.ones(3, 1))}
+    >>> merge_regimes(sums, {(True,): Moments.of(torch.ones(2, 1))})
+    >>> sums[(True,)].num_rows
+    5
+    """
+    for pattern, piece in others.items():
         regimes[pattern] = regimes[pattern].merged(piece) if pattern in regimes else piece
-    if not regimes:
-        raise ValueError("Expected at least one row of data, but got none.")
-    regimes = dict(sorted(regimes.items()))  # so that groups have the same numbers however the rows are chunked
-    moments = list(regimes.values())
-    targets = torch.tensor(list(regimes), dtype=torch.bool, device=moments[0].means.device)
-    patterns, group = torch.unique(targets, dim=1, return_inverse=True)
-    return GroupSums(_merge(moments), [_merge(moments, ~column) for column in patterns.mT], group, targets)
 
 
 def check_mask(interventions: Tensor, values: Tensor) -> None:

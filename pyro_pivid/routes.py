@@ -18,6 +18,7 @@ from pyro_pivid.inference import FitSettings
 from pyro_pivid.model import DAGModel
 from pyro_pivid.order_prior import make_order_law
 from pyro_pivid.problem import Problem
+from pyro_pivid.regimes import Statistics
 from pyro_pivid.relaxed import RelaxedSettings, fit_relaxed
 from pyro_pivid.spline_basis import SplineBasis
 from pyro_pivid.table import standardize
@@ -59,7 +60,7 @@ class Integrated:
     def run(self, problem: Problem, seed: int) -> Route:
         """Fit a problem, once, or once for each way to fill in its missing entries."""
         if problem.missing is None:
-            return self._fit(problem, problem.table.values, seed, scaled=False)
+            return self._fit(problem, problem.observations, seed, scaled=False)
         if self.choice.num_features is not None:
             raise ValueError(
                 'Expected sem="linear" for missing="impute", which draws missing entries from a normal law, but got '
@@ -67,21 +68,22 @@ class Integrated:
             )
         return self._fit_imputed(problem, seed)
 
-    def _fit(self, problem: Problem, values: Tensor, seed: int, *, scaled: bool) -> Route:
-        """Fit complete values; ``scaled`` ones are centred and in their final units already."""
+    def _fit(self, problem: Problem, observed: Tensor | Statistics, seed: int, *, scaled: bool) -> Route:
+        """Fit complete values, or sums; ``scaled`` ones are centred and in their final units already."""
         scales = None
         if self.choice.edge_prior == "normal" and not scaled:
-            values, scales = centred(values, self.standardize)
+            observed, scales = centred(observed, self.standardize)
         evidence = self.choice.make(
-            values,
+            observed,
             link_probs=problem.link_probs,
             interventions=problem.interventions,
             standardize=self.standardize and not scaled,
         )
         features = self.choice.num_features
-        basis = None if features is None else SplineBasis.of(values, features)
+        basis = None if features is None else SplineBasis.of(problem.values, features)
         if self.exact:
-            prior = None if self.order_prior is None else make_order_law(self.order_prior, values).logits
+            like = problem.means_and_deviations()[0]
+            prior = None if self.order_prior is None else make_order_law(self.order_prior, like).logits
             exact = ExactPosterior(evidence, order_prior=prior, before=problem.before)
             words = "The result is exact: all orders and parent sets were summed over."
             info: dict[str, Any] = {"inference": "exact", "log_evidence": exact.log_evidence.item(), "diagnosis": words}
@@ -94,7 +96,7 @@ class Integrated:
         return Route(done.source, scales, info | {"losses": done.losses[0], "restart_losses": done.losses})
 
     def _fit_imputed(self, problem: Problem, seed: int) -> Route:
-        scales = standardize(problem.table.values)[2] if self.standardize else None
+        scales = standardize(problem.values)[2] if self.standardize else None
         infos: list[dict[str, Any]] = []
 
         def fit(values: Tensor, number: int) -> Any:
@@ -103,7 +105,7 @@ class Integrated:
             return route.source
 
         source = impute_and_fit(
-            problem.table.values,
+            problem.values,
             fit,
             scales=scales,
             interventions=problem.interventions,
@@ -141,7 +143,8 @@ def relaxed_route(
             'Expected inference="exact" or "collapsed" with sem="linear" for missing="impute", but got relaxed '
             "inference. Fill the values in first, or choose such an inference."
         )
-    values, scales = centred(problem.table.values, standardize)
+    values, scales = centred(problem.values, standardize)
+    assert isinstance(values, Tensor)
     values = values.to(dtype)  # after centring: a column far from zero has no digits to lose
     model = DAGModel(
         sem,
@@ -166,12 +169,14 @@ def relaxed_route(
     return Route(done.source, scales, info)
 
 
-def centred(values: Tensor, scaled: bool) -> tuple[Tensor, Tensor | None]:
-    """Columns without their means, and divided by their scales if asked for.
+def centred(observed: Tensor | Statistics, scaled: bool) -> tuple[Tensor | Statistics, Tensor | None]:
+    """Columns without their means, and divided by their scales if asked for; or the sums of such columns.
 
     >>> centred(torch.tensor([[1.0], [5.0]]), True)
     (tensor([[-1.],
             [ 1.]]), tensor([2.]))
     """
-    standardized, _, scales = standardize(values)
+    if not isinstance(observed, Tensor):  # sums are about the means already
+        return (observed.standardized(), observed.scales()) if scaled else (observed, None)
+    standardized, _, scales = standardize(observed)
     return (standardized, scales) if scaled else (standardized * scales, None)

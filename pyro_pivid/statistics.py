@@ -166,6 +166,10 @@ class Moments:
         products = self.products + other.products + torch.outer(shift, shift) * self.num_rows * share
         return Moments(num_rows, self.means + shift * share, products)
 
+    def to(self, device: torch.device | str | None) -> Moments:
+        """The same on another device."""
+        return Moments(self.num_rows, self.means.to(device), self.products.to(device))
+
 
 def checked_pieces(chunks: Iterable[Tensor]) -> Iterator[Tensor]:
     """The non-empty pieces in float64, each checked for missing and infinite values.

@@ -6,7 +6,6 @@ Bad data is refused here, once, with the columns named, so that nothing further 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,9 +15,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-TableLike: TypeAlias = "pd.DataFrame | np.ndarray[Any, Any] | Tensor | str | os.PathLike[str]"
+from pyro_pivid.table_checks import check_column_types, check_names, check_values
 
-_MAX_LISTED = 10  # columns named in one message
+TableLike: TypeAlias = "pd.DataFrame | np.ndarray[Any, Any] | Tensor | str | os.PathLike[str]"
 
 
 class TableNotFoundError(FileNotFoundError, ValueError):
@@ -105,7 +104,7 @@ def read_table(
             "Expected a pandas DataFrame, a numpy array, a tensor or the path of a CSV or Parquet file, "
             f"but got {type(data).__name__}. Turn it into a DataFrame first."
         )
-    _check_values(values, names, min_rows=min_rows, allow_missing=allow_missing)
+    check_values(values, names, min_rows=min_rows, allow_missing=allow_missing)
     return Table(values.to(dtype=dtype, device=device), names)
 
 
@@ -207,15 +206,15 @@ def _read_tensor(data: Tensor) -> tuple[Tensor, list[str]]:
             f"Expected real numbers, but got a tensor of dtype {data.dtype}. Use its real or absolute part."
         )
     names = default_names(data.shape[1])
-    _check_names(names)
+    check_names(names)
     return data.detach() if data.is_floating_point() else data.to(torch.float64), names
 
 
 def _read_frame_values(frame: pd.DataFrame) -> tuple[Tensor, list[str]]:
     names = [str(label) for label in frame.columns]
-    _check_names(names)
+    check_names(names)
     if len(frame):  # pandas gives columns without a value no type of their own; that error is "too few rows"
-        _check_column_types(frame, names)
+        check_column_types(frame, names)
     # A copy: the tensor must not change when the user's table does.
     return torch.from_numpy(frame.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)), names
 
@@ -226,75 +225,3 @@ def _check_two_dimensions(shape: tuple[int, ...]) -> None:
             f"Expected two dimensions (rows, columns), but got {len(shape)} with shape {shape}. "
             "Reshape the data to one row an observation and one column a variable."
         )
-
-
-def _check_names(names: list[str]) -> None:
-    if len(names) < 2:
-        raise ValueError(
-            f"Expected at least two columns, but got {len(names)}{': ' + _listed(names) if names else ''}. "
-            "A graph needs two variables; a file with another separator than a comma must be read with pandas first."
-        )
-    repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    if repeated:
-        raise ValueError(
-            f"Expected unique column names, but these occur more than once: {_listed(repeated)}. Rename them."
-        )
-    unnamed = [name for name in names if name.startswith("Unnamed: ")]
-    if unnamed:
-        raise ValueError(
-            f"Expected a name for every column, but got {_listed(unnamed)}, which is what pandas calls a column "
-            "without one, most often a saved index. Drop it, read the file with "
-            "`pandas.read_csv(path, index_col=0)`, or save it with `to_csv(path, index=False)`."
-        )
-
-
-def _check_column_types(frame: pd.DataFrame, names: list[str]) -> None:
-    kinds = [frame.dtypes.iloc[index] for index in range(len(names))]
-    complex_names = [name for name, kind in zip(names, kinds, strict=True) if pd.api.types.is_complex_dtype(kind)]
-    if complex_names:
-        raise TypeError(
-            f"Expected real numbers, but these columns are complex: {_listed(complex_names)}. "
-            "Use their real or absolute part."
-        )
-    pairs = zip(names, kinds, strict=True)
-    other = [f"'{name}' ({kind})" for name, kind in pairs if not pd.api.types.is_numeric_dtype(kind)]
-    if other:
-        raise TypeError(
-            f"Expected columns of numbers or booleans, but these are not: {_listed(other, quote=False)}. "
-            "Encode them as numbers or drop them."
-        )
-
-
-def _check_values(values: Tensor, names: list[str], *, min_rows: int, allow_missing: bool) -> None:
-    if values.shape[0] < min_rows:
-        raise ValueError(f"Expected at least {min_rows} rows, but got {values.shape[0]}. Add observations.")
-    infinite = values.isinf().sum(0).tolist()
-    if any(infinite):
-        raise ValueError(
-            f"Expected finite numbers, but got infinities in {_counted(names, infinite)}. "
-            "Drop these rows or cap the values."
-        )
-    missing = values.isnan()
-    counts = missing.sum(0).tolist()
-    if any(counts) and not allow_missing:
-        raise ValueError(
-            f"Expected no missing values, but got NaN in {_counted(names, counts)}. "
-            'Drop these rows, or draw the values many times over with PIVID(missing="impute").'
-        )
-    if values.shape[0] == 1:  # one row cannot vary, and the caller has said that one is enough
-        return
-    lowest = values.masked_fill(missing, float("inf")).amin(0)
-    highest = values.masked_fill(missing, float("-inf")).amax(0)
-    constant = [name for name, same in zip(names, (lowest >= highest).tolist(), strict=True) if same]
-    if constant:
-        raise ValueError(f"Expected columns that vary, but these are constant: {_listed(constant)}. Drop them.")
-
-
-def _counted(names: list[str], counts: list[int]) -> str:
-    return _listed([f"'{name}' ({count})" for name, count in zip(names, counts, strict=True) if count], quote=False)
-
-
-def _listed(items: Sequence[str], *, quote: bool = True) -> str:
-    shown = [f"'{item}'" if quote else item for item in items[:_MAX_LISTED]]
-    more = len(items) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")

@@ -9,7 +9,7 @@ from torch import Tensor
 from pyro_pivid.collapsed.dense import DenseEvidence
 from pyro_pivid.collapsed.dense_cut import CutDenseEvidence
 from pyro_pivid.collapsed.parent_sets import ParentSetEvidence
-from pyro_pivid.regimes import sum_statistics
+from pyro_pivid.regimes import Statistics, sum_statistics
 
 
 @dataclass(frozen=True)
@@ -33,30 +33,48 @@ class EvidenceChoice:
     prior_scale: float = 1.0
 
     def make(
-        self, values: Tensor, *, link_probs: Tensor | None, interventions: Tensor | None, standardize: bool = False
+        self,
+        observed: Tensor | Statistics,
+        *,
+        link_probs: Tensor | None,
+        interventions: Tensor | None,
+        standardize: bool = False,
     ) -> DenseEvidence | ParentSetEvidence:
         """The evidence.
 
-        :param values: the table ``(N, D)``; of a dense evidence the columns are centred and scaled as they are to be.
+        :param observed: the table ``(N, D)``, or for linear effects its sums with an intercept; of a dense evidence the
+            columns are centred and scaled as they are to be.
         :param link_probs: what is known of the links, ``(D, D)``: 0 forbids, 1 requires, NaN is free.
         :param interventions: boolean ``(N, D)``.
         :param standardize: whether a sparse evidence divides the columns by their scales.
         """
-        if self.edge_prior == "normal":
-            return self._dense(values, link_probs, interventions)
-        features = "linear" if self.num_features is None else "spline"
+        if self.num_features is None:
+            statistics = (
+                sum_statistics(observed, intercept=True, interventions=interventions)
+                if isinstance(observed, Tensor)
+                else observed
+            )
+            if self.edge_prior == "normal":
+                return self._dense(statistics, link_probs)
+            return ParentSetEvidence.from_statistics(
+                statistics, noise=self.noise, standardize=standardize, link_probs=link_probs
+            )
+        if not isinstance(observed, Tensor):
+            raise ValueError(
+                'Expected a table in memory for sem="spline", whose features look at the rows, but got one that is '
+                'summed piece by piece. Read a part of it into memory, or use sem="linear".'
+            )
         return ParentSetEvidence.from_data(
-            values,
-            features=features,
-            num_features=self.num_features or 1,
+            observed,
+            features="spline",
+            num_features=self.num_features,
             noise=self.noise,
             standardize=standardize,
             link_probs=link_probs,
             interventions=interventions,
         )
 
-    def _dense(self, values: Tensor, link_probs: Tensor | None, interventions: Tensor | None) -> DenseEvidence:
-        statistics = sum_statistics(values, intercept=True, interventions=interventions)
+    def _dense(self, statistics: Statistics, link_probs: Tensor | None) -> DenseEvidence:
         if link_probs is None:
             return DenseEvidence(statistics, noise=self.noise, edge_scale=self.prior_scale)
         if bool(((link_probs > 0) & (link_probs < 1)).any()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,7 +22,7 @@ from pyro_pivid.collapsed.noise import Noise
 from pyro_pivid.collapsed.set_sums import SetSums, candidate_codes, padded_candidates
 from pyro_pivid.collapsed.set_tables import build_tables
 from pyro_pivid.collapsed.subset_tables import SparseSubsets
-from pyro_pivid.regimes import sum_statistics
+from pyro_pivid.regimes import Statistics, sum_statistics
 
 
 class ParentSetEvidence:
@@ -114,34 +115,48 @@ class ParentSetEvidence:
         :param interventions: boolean ``(N, D)``, true where a node was set from outside: its own term of that row
             leaves the likelihood.
         """
-        if standardize is None:
-            standardize = noise == "per-node"
+        settings: dict[str, Any] = {
+            "noise": noise,
+            "link_probs": link_probs,
+            "edge_scales": edge_scales,
+            "noise_prior": noise_prior,
+            "num_candidates": num_candidates,
+            "prune": prune,
+            "max_sets": max_sets,
+        }
         if features == "linear":
             statistics = sum_statistics(values, intercept=True, interventions=interventions)
-            # BGe needs a node in the same units as a parent and as a child, or equivalent DAGs would differ.
-            gram = linear_features(
-                statistics, standardize=standardize, scale_features=standardize or noise != "per-node"
-            )
-        elif features == "spline":
-            gram = spline_features(
-                values,
-                num_features=num_features,
-                interactions=interactions,
-                standardize=standardize,
-                interventions=interventions,
-            )
-        else:
+            return cls.from_statistics(statistics, standardize=standardize, **settings)
+        if features != "spline":
             raise ValueError(f'Expected `features` to be "linear" or "spline", but got {features!r}.')
-        return cls(
-            gram,
-            noise=noise,
-            link_probs=link_probs,
-            edge_scales=edge_scales,
-            noise_prior=noise_prior,
-            num_candidates=num_candidates,
-            prune=prune,
-            max_sets=max_sets,
+        gram = spline_features(
+            values,
+            num_features=num_features,
+            interactions=interactions,
+            standardize=noise == "per-node" if standardize is None else standardize,
+            interventions=interventions,
         )
+        return cls(gram, **settings)
+
+    @classmethod
+    def from_statistics(
+        cls,
+        statistics: Statistics,
+        *,
+        noise: float | str = "per-node",
+        standardize: bool | None = None,
+        **settings: Any,
+    ) -> ParentSetEvidence:
+        """The evidence of a table of which the sums are known, for linear effects.
+
+        :param statistics: with an intercept.
+        :param noise: as of the class, as are ``settings``.
+        :param standardize: as of :meth:`from_data`.
+        """
+        scaled = noise == "per-node" if standardize is None else standardize
+        # BGe needs a node in the same units as a parent and as a child, or equivalent DAGs would differ.
+        features = linear_features(statistics, standardize=scaled, scale_features=scaled or noise != "per-node")
+        return cls(features, noise=noise, **settings)
 
     @property
     def required_links(self) -> Tensor:

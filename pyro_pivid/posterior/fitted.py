@@ -7,11 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
-from pyro_pivid.interventions import target_sets
 from pyro_pivid.posterior.core import Posterior
 from pyro_pivid.posterior.draws import DrawSource
 from pyro_pivid.problem import Problem
-from pyro_pivid.table import standardize
 
 
 def fitted_posterior(
@@ -33,12 +31,11 @@ def fitted_posterior(
     :param info: facts about the fit.
     :param settings: of the fit; those that are numbers or words are kept.
     """
-    table = problem.table
-    _, means, deviations = standardize(table.values)
+    means, deviations = problem.means_and_deviations()
     plain = {name: value for name, value in settings.items() if value is None or isinstance(value, str | int | float)}
     facts = {**info, "settings": plain}
     if problem.knowledge is not None:
         facts["knowledge"] = problem.knowledge
-    if problem.interventions is not None:
-        facts["targets"] = target_sets(problem.interventions)
-    return Posterior(source, names=table.names, scales=scales, means=means, deviations=deviations, info=facts)
+    if problem.targets is not None:
+        facts["targets"] = problem.targets
+    return Posterior(source, names=problem.table.names, scales=scales, means=means, deviations=deviations, info=facts)
