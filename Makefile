@@ -43,7 +43,8 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 doctest: $(STAMP)
-	$(BIN)/python -m pytest --doctest-modules pyro_pivid --doctest-glob='README.md' README.md -q
+	$(BIN)/python -m pytest --doctest-modules pyro_pivid -q
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --doctest-glob='*.md' README.md docs -q
 
 unit: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests -q -n $(JOBS)

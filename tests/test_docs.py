@@ -122,6 +122,13 @@ def test_internal_links_lead_to_files(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_python_on_pages_is_of_the_kind_that_is_run(page):
+    """``make doctest`` runs what stands behind a prompt; a block without one would never be tried."""
+    blocks = re.findall(r"^```(?:python|py)\n(.*?)^```", text_of(page), flags=re.S | re.M)
+    assert [block for block in blocks if not block.startswith(">>> ") or not block.endswith("\n\n")] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_pages_know_nothing_of_a_machine(page):
     assert not re.search(r"(?<![\w.])/(home|root|work|tmp|Users)/", text_of(page))
 
