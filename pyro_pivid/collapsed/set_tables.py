@@ -58,48 +58,65 @@ def build_tables(
             for node, (own, base) in enumerate(zip(candidates, bases, strict=True))
         ]
 
-    if not noise.shared:
-        scorer = ParentSetScorer(features, noise, edge_scales=edge_scales)
+    scorer = ParentSetScorer(features, noise, edge_scales=edge_scales)
+    if noise.shared:
+        return _shared_noise_tables(features, noise, link_prior, scorer, candidates, grow, edge_scales)
+    remembered = [RememberedRegressions(scorer, own) for own in candidates]
+    judge = _judge(features, noise, link_prior, remembered, edge_scales)
+    tables = grow(_score(scorer, link_prior, remembered), judge)
+    return [by_frequency(table) for table in tables], scorer, features.gram.new_zeros(1)
 
-        def score(node: Tensor, members: Tensor) -> Tensor:
-            return scorer.log_evidence(node, members) + link_prior.set_weight(node, members).unsqueeze(-1)
 
-        return [by_frequency(table) for table in grow(score, None)], scorer, features.gram.new_zeros(1)
-    return _shared_noise_tables(features, noise, link_prior, candidates, grow, edge_scales)
+def _score(scorer: ParentSetScorer, link_prior: LinkPrior, remembered: Sequence[RememberedRegressions]) -> Score:
+    """Log evidence and link weight of sets, ``(n, G)``."""
+
+    def score(node: Tensor, members: Tensor) -> Tensor:
+        numbers = remembered[int(node[0])](node, members)
+        sizes = torch.full_like(node, members.shape[-1])
+        log_evidence = scorer.log_evidence_by_scale(*numbers, sizes, node).logsumexp(1)
+        return log_evidence + link_prior.set_weight(node, members).unsqueeze(-1)
+
+    return score
+
+
+def _judge(
+    features: FeatureGram,
+    noise: Noise,
+    link_prior: LinkPrior,
+    remembered: Sequence[RememberedRegressions],
+    edge_scales: Sequence[float] | None,
+) -> Score | None:
+    """The score at a variance of the node's own, for splines beside a variance that is not.
+
+    Beside a known or common variance far below its residual, a set without the causes of a node gains by every other
+    node, and splines would take such sets to all 2^D. Judged at its own variance too, it stops where it fits no better.
+    """
+    if features.num_features == 1 or (noise.scale is None and not noise.shared):
+        return None
+    own = ParentSetScorer(features, Noise(None, False, noise.prior), edge_scales=edge_scales)
+    return _score(own, link_prior, remembered)
 
 
 def _shared_noise_tables(
     features: FeatureGram,
     noise: Noise,
     link_prior: LinkPrior,
+    regressor: ParentSetScorer,
     candidates: Sequence[Tensor],
     grow: Callable[[Score, Score | None], list[ParentSetTable]],
     edge_scales: Sequence[float] | None,
 ) -> tuple[list[ParentSetTable], ParentSetScorer, Tensor]:
     """Grow at a rough variance, find a good order, place the grid by its evidence, and grow again on the grid."""
     order, start = greedy_order(features, link_prior.required.to(features.gram.device))
-    regressor = ParentSetScorer(features, noise, edge_scales=edge_scales)
     remembered = [RememberedRegressions(regressor, own) for own in candidates]
 
     def scores_at(log_variances: Tensor) -> tuple[ParentSetScorer, Score]:
         scorer = ParentSetScorer(
             features, noise, edge_scales=edge_scales, log_variances=log_variances.to(features.gram.device)
         )
+        return scorer, _score(scorer, link_prior, remembered)
 
-        def score(node: Tensor, members: Tensor) -> Tensor:
-            numbers = remembered[int(node[0])](node, members)
-            log_evidence = scorer.log_evidence_by_scale(*numbers, node, node).logsumexp(1)
-            return log_evidence + link_prior.set_weight(node, members).unsqueeze(-1)
-
-        return scorer, score
-
-    def own_variance_score(node: Tensor, members: Tensor) -> Tensor:
-        by_scale = regressor.log_evidence_by_scale(*remembered[int(node[0])](node, members), node, node)
-        return by_scale.logsumexp(1) + link_prior.set_weight(node, members).unsqueeze(-1)
-
-    # Beside a common variance far below its residual, a set without the causes of a node gains by every other node, and
-    # splines would take such sets to all 2^D. Judged at its own variance too, it stops where it fits no better.
-    judge = own_variance_score if features.num_features > 1 else None
+    judge = _judge(features, noise, link_prior, remembered, edge_scales)
     _, rough_score = scores_at(features.gram.new_tensor([start]))
     rough = grow(rough_score, judge)
     allowed = _allowed_sets(rough, improve_order(order, _order_score(rough, link_prior)))

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from pyro_pivid.collapsed import ExactPosterior, LinkPrior, OrderEvidence, ParentSetEvidence
+from pyro_pivid.datasets import simulate
 from tests.collapsed.brute_force import (
     all_orders,
     bge_density,
@@ -143,6 +144,14 @@ def test_pruning_changes_no_edge_probability_by_more_than_five_thousandths(num_r
     assert not full.limit_hit
     difference = ExactPosterior(pruned).edge_probs() - ExactPosterior(full).edge_probs()
     assert difference.abs().max() < 0.005
+
+
+def test_splines_beside_a_known_noise_keep_their_tables_small():
+    """Sets without the causes of a node fit better by every node added; at a variance of its own they do not."""
+    data, _ = simulate(num_nodes=12, num_edges=12, weights="uniform", noise_scale=1.0, seed=100)
+    evidence = ParentSetEvidence.from_data(torch.tensor(data.to_numpy(copy=True)), features="spline", noise=1.0)
+    assert sum(evidence.num_sets) < 1000
+    assert not evidence.limit_hit
 
 
 @pytest.mark.parametrize("kind", ["linear", "spline"])
