@@ -150,7 +150,7 @@ def test_splines_beside_a_known_noise_keep_their_tables_small():
     """Sets without the causes of a node fit better by every node added; at a variance of its own they do not."""
     data, _ = simulate(num_nodes=12, num_edges=12, weights="uniform", noise_scale=1.0, seed=100)
     evidence = ParentSetEvidence.from_data(torch.tensor(data.to_numpy(copy=True)), features="spline", noise=1.0)
-    assert sum(evidence.num_sets) < 1000
+    assert sum(evidence.num_sets) < 200
     assert not evidence.limit_hit
 
 
