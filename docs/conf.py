@@ -80,9 +80,10 @@ def moved_link(link: re.Match[str], source: Path) -> str:
 
 def as_mathml(formula: str, *, as_block: bool = False) -> str:
     """A LaTeX formula as MathML, which browsers draw by themselves: no script, no download."""
+    spaced = re.sub(r"(?<=[A-Za-z0-9)}]) ?(?=\\log\b)", r"\\,", formula)  # "n log 2", not "nlog 2"
     try:
         # Two things that docutils does not know.
-        mathml = tex2mathml(formula.replace(r"\dots", r"\ldots").replace(r"\_", "_"), as_block=as_block)
+        mathml = tex2mathml(spaced.replace(r"\dots", r"\ldots").replace(r"\_", "_"), as_block=as_block)
     except MathError as error:
         logger.warning("%s In the formula: %s", error, formula)
         return formula

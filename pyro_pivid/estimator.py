@@ -56,8 +56,8 @@ class PIVID:
     equally good, so prefer the other two wherever they apply. ``"auto"`` takes the first of the three that the pieces
     allow and says which (``posterior.info["inference"]``).
 
-    :param sem: ``"linear"``, ``"spline"`` (additive nonlinear), ``"neural"``, a :class:`~pyro_pivid.sem.SEM` or a Pyro
-        function ``sem(rows, edges)``.
+    :param sem: ``"linear"``, ``"spline"`` (smooth effects; up to 20 nodes pairs of parents may interact), ``"neural"``,
+        a :class:`~pyro_pivid.sem.SEM` or a Pyro function ``sem(rows, edges)``.
     :param inference: ``"auto"``, ``"exact"``, ``"collapsed"`` or ``"relaxed"``.
     :param edge_prior: ``"spike-slab"`` (default), ``"normal"``, ``"laplace"``, ``"bernoulli"`` (default of neural), a
         distribution over links, or a Pyro function that returns one and may sample latent sites.
