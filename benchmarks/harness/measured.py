@@ -20,6 +20,7 @@ STEPPED = {
     "relaxed": {"edge_prior": "normal", "noise": 0.1, "inference": "relaxed"},
     "collapsed-dense": {"edge_prior": "normal", "noise": 0.1, "inference": "collapsed", "restarts": 1},
 }
+SUMMED_COLUMNS = 50
 PRIOR_METHOD = "own-prior"
 
 
@@ -40,9 +41,20 @@ def scaling(size: str) -> Suite:
         )
         for num_nodes in stepped
     ]
+    cases += [
+        Case(
+            f"sums, N = {num_rows}",
+            sizes={"num_nodes": SUMMED_COLUMNS, "num_rows": num_rows},
+            methods=("collapsed-sparse",),
+            measure=partial(sums, num_rows=num_rows),
+        )
+        for num_rows in ((1000,) if smoke else (100_000, 1_000_000, 10_000_000))
+    ]
     notes = (
         "A step: the difference of two fits that differ in their number of steps alone. Its operations as counted by "
-        "torch's profiler, and beside them the speed of a float64 matrix product in the same process, on one thread."
+        "torch's profiler, and beside them the speed of a float64 matrix product in the same process, on one thread. "
+        f"Sums: one pass over rows of {SUMMED_COLUMNS} columns that are given piece by piece, all that linear exact and "
+        "collapsed inference need of them; its operations are 2 N D²."
     )
     return Suite("scaling", "Time and memory against D and N", tuple(cases), methods=SCALED, notes=notes)
 
@@ -75,6 +87,23 @@ def step(method: str, seed: int, *, num_nodes: int) -> dict[str, float]:
     if method == "relaxed":  # a collapsed fit does more after its steps, which fills the profiler's memory
         result["step_operations"] = count_operations(partial(fit, 2)) - count_operations(partial(fit, 1))
     return result | {"matmul_flops": matmul_flops(256 if num_nodes < 16 else 1024)}
+
+
+def sums(method: str, seed: int, *, num_rows: int) -> dict[str, float]:
+    """Seconds and operations of one pass over rows that never are in memory together."""
+    from pyro_pivid.statistics import SufficientStatistics
+
+    generator = torch.Generator().manual_seed(seed)
+    piece = torch.randn(min(num_rows, 50_000), SUMMED_COLUMNS, generator=generator, dtype=torch.float64)
+    pieces = (piece for _ in range(num_rows // len(piece)))
+    start = time.process_time()
+    SufficientStatistics.from_chunks(pieces, intercept=True)
+    seconds = max(time.process_time() - start, 1e-9)
+    return {
+        "sum_seconds": seconds,
+        "sum_flops": 2 * num_rows * SUMMED_COLUMNS**2 / seconds,
+        "matmul_flops": matmul_flops(256 if num_rows < 10_000 else 1024),
+    }
 
 
 def matmul_flops(side: int) -> float:
