@@ -53,8 +53,8 @@ def scaling(size: str) -> Suite:
     notes = (
         "A step: the difference of two fits that differ in their number of steps alone. Its operations as counted by "
         "torch's profiler, and beside them the speed of a float64 matrix product in the same process, on one thread. "
-        f"Sums: one pass over rows of {SUMMED_COLUMNS} columns that are given piece by piece, all that linear exact and "
-        "collapsed inference need of them; its operations are 2 N D²."
+        f"Sums: one pass over rows of {SUMMED_COLUMNS} columns that are given piece by piece, all that linear exact "
+        "and collapsed inference need of them; its operations are 2 N D²."
     )
     return Suite("scaling", "Time and memory against D and N", tuple(cases), methods=SCALED, notes=notes)
 
