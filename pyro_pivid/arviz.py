@@ -34,6 +34,7 @@ def to_arviz(
     observed_data: TableLike | None = None,
     posterior_predictive: bool = False,
     log_likelihood: bool = False,
+    discarded_restarts: bool = False,
 ) -> Any:
     """Draws as ArviZ InferenceData with the names of the nodes as coordinates.
 
@@ -44,7 +45,9 @@ def to_arviz(
       (of collapsed inference up to a constant where knowledge restricts the orders), and ``log_evidence``, the exact
       log p(X | order) (exact and collapsed inference); ``log_guide``, the log probability of the order under the guide
       whose importance weights ``posterior.diagnose()`` is about (collapsed inference: its orders come from Markov
-      chains, not from this guide, so that they have no ``log_q``).
+      chains, not from this guide, so that they have no ``log_q``). Of a script's own guide both are of the whole draw,
+      all latent sites together: ``log_q``, and ``log_p``, log p(data, draw), after ``Posterior.from_guide(...,
+      log_p=True)``.
     * ``observed_data``, ``posterior_predictive`` and ``log_likelihood`` on request, each with the variable ``data``.
 
     >>> from pyro_pivid.datasets import simulate
@@ -59,7 +62,9 @@ def to_arviz(
 
     **Chains** are restarts. Those of collapsed inference all belong to its answer, so one posterior has as many chains
     as ``posterior.restarts()``. Relaxed inference keeps the best restart; the others are no part of its answer, and it
-    has one chain, as has exact inference. To compare relaxed fits pass a list of them, one chain each.
+    has one chain, as has exact inference. ``discarded_restarts=True`` shows the others too, as chains after the first,
+    so that ``r_hat`` tells whether they agree; means over all chains are then not those of the posterior. To compare
+    fits of your own pass a list of them, one chain each.
 
     **What not to read.** The draws of one chain are independent, they are no Markov chain. ``ess_bulk``, ``ess_tail``,
     ``mcse`` and trace, autocorrelation and rank plots say nothing about them: the effective number of draws is their
@@ -67,22 +72,46 @@ def to_arviz(
     several chains ``r_hat`` does mean something: well above 1 where the restarts disagree. ``edges`` are weights with a
     lump at exactly 0; look at ``presence`` first.
 
-    Where both are known, ``az.psislw`` on ``log_p - log_q``, chains and draws stacked into ``__sample__``, gives
-    importance weights and the Pareto k of the orders. Exact draws have equal weights and need none.
+    **Importance weights.** Where both are known, ``az.psislw`` on ``log_p - log_q`` gives smoothed weights and their
+    Pareto k: above 0.7 the guide is too far from the posterior. Exact draws have equal weights and need none.
+
+    >>> import pyro, pyro.distributions as dist
+    >>> from pyro_pivid import Posterior
+    >>> from pyro_pivid.distributions import MaskedEdges, PlackettLuce
+    >>> def model(data):
+    ...     order = pyro.sample("order", PlackettLuce(torch.zeros(2)))
+    ...     edges = pyro.sample("edges", MaskedEdges(dist.Normal(torch.zeros(2, 2), 1.0), order))
+    ...     with pyro.plate("rows", len(data)):
+    ...         pyro.sample("x", dist.Normal((data.unsqueeze(-2) @ edges).squeeze(-2), 1.0).to_event(1), obs=data)
+    >>> def guide(data):
+    ...     order = pyro.sample("order", PlackettLuce(torch.zeros(2)))
+    ...     pyro.sample("edges", MaskedEdges(dist.Normal(torch.full((2, 2), 0.5), 0.6), order))
+    >>> table = torch.tensor([[1.0, 0.8], [-1.0, -0.9], [0.5, 0.7]])
+    >>> stats = to_arviz(Posterior.from_guide(model, guide, table, log_p=True)).sample_stats
+    >>> stats = stats.stack(__sample__=("chain", "draw"))
+    >>> log_weights, pareto_k = az.psislw(stats["log_p"] - stats["log_q"])
+    >>> bool(pareto_k < 0.7)
+    True
 
     :param posterior: a posterior, or several over the same nodes, one chain each.
     :param num_samples: draws of each chain.
     :param seed: of the draws: chain k has ``posterior.restarts()[k].sample(num_samples, seed=seed + k)``.
     :param observed_data: the table that was fitted.
     :param posterior_predictive: draw as many new rows for each draw as the table has.
-    :param log_likelihood: add the log density of each row of the table under each draw.
+    :param log_likelihood: add the log density of each row of the table under each draw; ``az.loo`` reads it.
+    :param discarded_restarts: add the restarts that relaxed inference did not keep, a chain each.
     """
-    posteriors = list(posterior) if isinstance(posterior, Sequence) else posterior.restarts()
+    if not isinstance(posterior, Sequence):
+        posteriors = posterior.restarts(discarded=discarded_restarts)
+    elif discarded_restarts:
+        raise ValueError("Expected a single posterior for `discarded_restarts`, but got several, one chain each.")
+    else:
+        posteriors = list(posterior)
     names = _common_names(posteriors)
     seeded = [(each, seed + chain) for chain, each in enumerate(posteriors)]
     chains = [each.sample(num_samples, seed=its_seed) for each, its_seed in seeded]
     groups: dict[str, dict[str, Array]] = {"posterior": _stacked([_variables(draws) for draws in chains])}
-    stats = [_sample_stats(each.source, draws.orders) for each, draws in zip(posteriors, chains, strict=True)]
+    stats = [_sample_stats(each.source, draws) for each, draws in zip(posteriors, chains, strict=True)]
     shared = sorted(set.intersection(*(set(each) for each in stats)))
     if shared:
         groups["sample_stats"] = _stacked([{name: each[name] for name in shared} for each in stats])
@@ -145,10 +174,12 @@ def _variables(draws: Draws) -> dict[str, Array]:
     }
 
 
-def _sample_stats(source: Any, orders: Tensor) -> dict[str, Array]:
-    """Log densities of the drawn orders, as far as the source of the draws can tell."""
+def _sample_stats(source: Any, draws: Draws) -> dict[str, Array]:
+    """Log densities of the drawn orders, as far as the source of the draws can tell, and what the draws know."""
+    orders = draws.orders
     known: dict[str, Tensor] = source.log_densities(orders) if hasattr(source, "log_densities") else {}
     known |= {name: getattr(source, name)(orders) for name in ("log_q", "log_p") if hasattr(source, name)}
+    known |= draws.stats
     return {name: _array(values) for name, values in known.items()}
 
 

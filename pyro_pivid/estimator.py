@@ -244,9 +244,8 @@ class PIVID:
             route = self._integrated(exact=chosen == "exact", settings=settings).run(problem, seed)
         stated = {} if problem.stated is None else {"stated_knowledge": problem.stated.to_dict()}
         settings_of_all = {**vars(self), "sem": self.pieces.sem}
-        return fitted_posterior(
-            route.source, problem, scales=route.scales, info=route.info | stated, settings=settings_of_all
-        )
+        info = {"seed": seed, **route.info, **stated}
+        return fitted_posterior(route.source, problem, scales=route.scales, info=info, settings=settings_of_all)
 
     def _integrated(self, *, exact: bool, settings: CollapsedSettings) -> Integrated:
         """Inference with the edges integrated out."""

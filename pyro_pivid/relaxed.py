@@ -125,7 +125,10 @@ def fit_relaxed(
         held_out = model if mask is None else model.with_interventions(mask[other_rows]), data[other_rows]
     job = partial(_fit_one, train_model, train, held_out, settings, fit_settings, len(seeds) > 1)
     restarts = run_restarts(job, seeds, num_jobs=num_jobs)
-    return RelaxedFit(_read_out(model, data, restarts.best.params, settings.link_threshold), restarts)
+    source = _read_out(model, data, restarts.best.params, settings.link_threshold)
+    others = [each for each in restarts.fits if each is not restarts.best]
+    source.discarded = [_read_out(model, data, each.params, settings.link_threshold) for each in others]
+    return RelaxedFit(source, restarts)
 
 
 def make_loss(settings: RelaxedSettings) -> Any:

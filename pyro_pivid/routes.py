@@ -164,6 +164,7 @@ def relaxed_route(
         "elbos": done.restarts.elbos,
         "seeds": seeds,
         "losses": best.losses,
+        "restart_losses": [each.losses for each in done.restarts.fits],
         "params": best.params,
     }
     return Route(done.source, scales, info)

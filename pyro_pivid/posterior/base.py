@@ -82,7 +82,7 @@ class PosteriorBase:
         blocks = seeded_blocks(self._draw, num_samples, self.num_nodes, seed)
         return blocks if chunk_size is None else rechunked(blocks, check_count("chunk_size", chunk_size))
 
-    def restarts(self: AnyPosterior) -> list[AnyPosterior]:
+    def restarts(self: AnyPosterior, *, discarded: bool = False) -> list[AnyPosterior]:
         """One posterior for each restart that the draws come from, to see whether the restarts agree.
 
         Collapsed inference merges its restarts: each started its share of the Markov chains, all of one size, so that
@@ -92,9 +92,13 @@ class PosteriorBase:
         >>> from pyro_pivid import Posterior
         >>> len(Posterior.from_draws(None, torch.zeros(5, 2, 2)).restarts())
         1
+
+        :param discarded: also the restarts that relaxed inference fitted and did not keep, after the one it kept.
         """
         split = getattr(self.source, "restarts", None)
         sources = [self.source] if split is None else split()
+        if discarded:
+            sources = sources + list(getattr(self.source, "discarded", ()))
         return [self] if len(sources) == 1 else [self._of(source) for source in sources]
 
     def _of(self: AnyPosterior, source: DrawSource) -> AnyPosterior:
@@ -105,7 +109,7 @@ class PosteriorBase:
     def _draw(self, num_samples: int) -> Draws:
         draw = getattr(self.source, "draws", None)
         draws = draw(num_samples) if draw is not None else Draws(*self.source.draw(num_samples))
-        return Draws(draws.orders, self._in_units(draws.edges), draws.extra)
+        return Draws(draws.orders, self._in_units(draws.edges), draws.extra, draws.stats)
 
     def _in_units(self, edges: Tensor) -> Tensor:
         """A linear weight i → j of standardised columns is w · scale_j / scale_i in the units of the data."""

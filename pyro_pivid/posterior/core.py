@@ -6,6 +6,7 @@ import copy
 import logging
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -118,6 +119,7 @@ class Posterior(Exports):
         seed: int = 0,
         vectorize: bool = True,
         linear: bool = True,
+        log_p: bool = False,
         **kwargs: Any,
     ) -> Posterior:
         """The posterior of an SVI script of your own: draws of a guide with the sites ``"order"`` and ``"edges"``.
@@ -147,15 +149,17 @@ class Posterior(Exports):
         :param seed: of the draws.
         :param vectorize: ``False`` runs the guide once for each draw: for guides that cannot run inside a plate.
         :param linear: whether the edges are the weights of linear equations.
+        :param log_p: whether to find log p(data, draw) of each draw, at the cost of running the model for each. With
+            log q(draw), which is kept in any case, it gives importance weights: see :func:`pyro_pivid.arviz.to_arviz`.
         :param kwargs: more of what both are called with.
         """
-        orders, edges, extra, equations = draw_from_guide(
-            model, guide, args, kwargs, num_samples=num_samples, seed=seed, vectorize=vectorize
+        drawn = draw_from_guide(
+            model, guide, args, kwargs, num_samples=num_samples, seed=seed, vectorize=vectorize, log_p=log_p
         )
-        edges = torch.where(edges.abs() > link_threshold, edges, 0.0)
-        info = {"inference": "guide", "seed": seed}
-        posterior = cls.from_draws(orders, edges, names=names, extra=extra, linear=linear, info=info)
-        posterior.source = DrawBank(posterior.source.bank, equations=equations, kind=posterior.kind)  # type: ignore[attr-defined]
+        edges = torch.where(drawn.edges.abs() > link_threshold, drawn.edges, 0.0)
+        draws = replace(read_draws(drawn.orders, edges, drawn.extra), stats=drawn.stats)
+        posterior = cls.from_draws(draws, names=names, linear=linear, info={"inference": "guide", "seed": seed})
+        posterior.source = DrawBank(draws, equations=drawn.equations, kind=posterior.kind)
         return posterior
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -208,9 +212,15 @@ def _pack_source(source: Any, tensors: dict[str, Tensor]) -> Any:
                 f"{error} Save draws instead: `Posterior.from_draws(posterior.sample(10_000))`."
             ) from error
         logger.warning("The structural equations are not saved: %s", error)
-        plain = copy.copy(source)
-        plain.sem = plain.equations = None
         found = {}
-        packed = pack(plain, found, "source")
+        packed = pack(_without_equations(source), found, "source")
     tensors.update(found)
     return packed
+
+
+def _without_equations(source: Any) -> Any:
+    plain = copy.copy(source)
+    plain.sem = plain.equations = None
+    if hasattr(source, "discarded"):
+        plain.discarded = [_without_equations(other) for other in source.discarded]
+    return plain

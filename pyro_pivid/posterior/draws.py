@@ -24,11 +24,13 @@ class Draws:
     :param orders: long ``(S, D)``, causes first.
     :param edges: ``(S, D, D)``, the weight of i → j in row i and column j, exact zeros where there is no link.
     :param extra: draws of further latent variables by name, each ``(S, ...)``.
+    :param stats: what is known of each whole draw by name, such as ``log_q`` and ``log_p``, each ``(S,)``.
     """
 
     orders: Tensor
     edges: Tensor
     extra: dict[str, Tensor] = field(default_factory=dict)
+    stats: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def num_samples(self) -> int:
@@ -41,8 +43,8 @@ class Draws:
         >>> Draws(torch.tensor([[1, 0], [0, 1]]), torch.zeros(2, 2, 2)).take(slice(1, None)).orders
         tensor([[0, 1]])
         """
-        extra = {name: values[index] for name, values in self.extra.items()}
-        return Draws(self.orders[index], self.edges[index], extra)
+        extra, stats = ({name: values[index] for name, values in all.items()} for all in (self.extra, self.stats))
+        return Draws(self.orders[index], self.edges[index], extra, stats)
 
     @staticmethod
     def joined(parts: Sequence[Draws]) -> Draws:
@@ -54,8 +56,10 @@ class Draws:
         """
         if len(parts) == 1:
             return parts[0]
+        orders, edges = torch.cat([part.orders for part in parts]), torch.cat([part.edges for part in parts])
         extra = {name: torch.cat([part.extra[name] for part in parts]) for name in parts[0].extra}
-        return Draws(torch.cat([part.orders for part in parts]), torch.cat([part.edges for part in parts]), extra)
+        stats = {name: torch.cat([part.stats[name] for part in parts]) for name in parts[0].stats}
+        return Draws(orders, edges, extra, stats)
 
 
 class DrawSource(Protocol):

@@ -38,6 +38,7 @@ class Exports(GraphSummaries, CausalQueries):
         observed_data: TableLike | None = None,
         posterior_predictive: bool = False,
         log_likelihood: bool = False,
+        discarded_restarts: bool = False,
     ) -> Any:
         """Draws as ArviZ InferenceData; see :func:`pyro_pivid.arviz.to_arviz`.
 
@@ -46,6 +47,7 @@ class Exports(GraphSummaries, CausalQueries):
         :param observed_data: the table that was fitted.
         :param posterior_predictive: whether to draw as many rows for each draw as the table has.
         :param log_likelihood: whether to give the log-density of the table's rows under each draw.
+        :param discarded_restarts: whether to show the restarts that relaxed inference did not keep, a chain each.
         """
         from pyro_pivid.arviz import to_arviz
 
@@ -56,6 +58,7 @@ class Exports(GraphSummaries, CausalQueries):
             observed_data=observed_data,
             posterior_predictive=posterior_predictive,
             log_likelihood=log_likelihood,
+            discarded_restarts=discarded_restarts,
         )
 
     def plot(self, kind: str = "graph", **options: Any) -> Any:

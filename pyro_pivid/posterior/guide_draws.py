@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pyro
@@ -12,10 +14,32 @@ from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
 from pyro_pivid.ops.permutation import matrix_to_order
+from pyro_pivid.posterior.densities import log_density
 from pyro_pivid.posterior.draws import check_count
 from pyro_pivid.posterior.script import PARTICLES, ScriptEquations
 
+logger = logging.getLogger(__name__)
+
 ORDER, EDGES = "order", "edges"
+_MAX_NUMBERS = 1 << 22  # of draws times numbers of the data, when the model is run
+
+
+@dataclass(frozen=True)
+class GuideDraws:
+    """Draws of all latent sites of a guide.
+
+    :param orders: index orders ``(S, D)``, or ``None`` without such a site.
+    :param edges: ``(S, D, D)``.
+    :param extra: the other sites by name, each ``(S, ...)``.
+    :param stats: ``log_q`` and ``log_p`` of all sites together ``(S,)``, as far as they are known exactly.
+    :param equations: the model given these draws, or ``None``.
+    """
+
+    orders: Tensor | None
+    edges: Tensor
+    extra: dict[str, Tensor]
+    stats: dict[str, Tensor]
+    equations: ScriptEquations | None
 
 
 @torch.no_grad()
@@ -28,18 +52,20 @@ def draw_from_guide(
     num_samples: int,
     seed: int,
     vectorize: bool = True,
-) -> tuple[Tensor | None, Tensor, dict[str, Tensor], ScriptEquations | None]:
-    """Draws of all latent sites of a guide: orders (None without such a site), edges, the others, and the model.
+    log_p: bool = False,
+) -> GuideDraws:
+    """Draws of all latent sites of a guide, with their densities and the model.
 
-    Sites inside a plate of graphs drawn for the same order give their first graph.
+    Sites inside a plate of graphs drawn for the same order give their first graph, and then have no densities.
 
     >>> import pyro.distributions as dist
     >>> from pyro_pivid.distributions import MaskedEdges, PlackettLuce
     >>> def guide(data):
     ...     order = pyro.sample("order", PlackettLuce(torch.zeros(3)))
     ...     pyro.sample("edges", MaskedEdges(dist.Normal(torch.zeros(3, 3), 1.0), order))
-    >>> draw_from_guide(None, guide, (None,), {}, num_samples=7, seed=0)[1].shape
-    torch.Size([7, 3, 3])
+    >>> drawn = draw_from_guide(None, guide, (None,), {}, num_samples=7, seed=0)
+    >>> drawn.edges.shape, drawn.stats["log_q"].shape
+    (torch.Size([7, 3, 3]), torch.Size([7]))
 
     :param model: the model, whose plates and observed site matter; ``None`` will do.
     :param guide: with a site ``"edges"``, and ``"order"`` unless any order will do.
@@ -48,8 +74,11 @@ def draw_from_guide(
     :param num_samples: how many draws.
     :param seed: of the draws.
     :param vectorize: all at once, inside a plate of particles.
+    :param log_p: whether to find the density of each draw under the model.
     """
     num_samples = check_count("num_samples", num_samples)
+    if log_p and model is None:
+        raise ValueError("Expected a model for `log_p`, the density of the draws under it, but got None.")
     equations = None
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -64,31 +93,44 @@ def draw_from_guide(
         torch.manual_seed(seed)
         if vectorize:
             nesting = max(_plate_nesting(trace) for trace in traces)
-            raw = _all_at_once(guide, args, kwargs, nesting, num_samples)
+            trace = _all_at_once(guide, args, kwargs, nesting, num_samples)
+            raw = _latent(trace)
             sites = {name: _particles_first(site, nesting) for name, site in raw.items()}
+            densities = {"log_q": log_density(trace, raw, num_samples, nesting)}
             if model is not None:
                 values = {name: site["value"].detach() for name, site in raw.items()}
                 equations = ScriptEquations(model, args, kwargs, values, nesting)
+            if log_p and equations is not None:
+                densities["log_p"] = _log_joint(equations)
         else:
-            sites = _one_by_one(guide, args, kwargs, num_samples)
+            sites, densities = _one_by_one(model if log_p else None, guide, args, kwargs, num_samples)
     edges = sites.pop(EDGES)
-    edges = edges.flatten(1, -3)[:, 0] if edges.dim() > 3 else edges
+    if edges.dim() > 3:
+        edges = edges.flatten(1, -3)
+        densities = densities if edges.shape[1] == 1 else {}
+        edges = edges[:, 0]
     order = sites.pop(ORDER, None)
     if order is not None:
         order = matrix_to_order(order) if order.is_floating_point() else order
         order = order.flatten(1, -2)[:, 0] if order.dim() > 2 else order
-    return order, edges, sites, equations
+    stats = {name: values for name, values in densities.items() if values is not None}
+    if log_p and "log_p" not in stats:
+        logger.warning(
+            "log p of the draws is not known exactly: the model sees a minibatch, draws several graphs for one order, "
+            "or has other latent sites than the guide."
+        )
+    return GuideDraws(order, edges, sites, stats, equations)
 
 
-def _all_at_once(guide: Any, args: Any, kwargs: Any, nesting: int, num_samples: int) -> dict[str, Any]:
+def _all_at_once(guide: Any, args: Any, kwargs: Any, nesting: int, num_samples: int) -> Any:
     try:
         with pyro.plate(PARTICLES, num_samples, dim=-1 - nesting):
-            sites = _latent(poutine.trace(guide).get_trace(*args, **kwargs))
-        for name, site in sites.items():
+            trace = poutine.trace(guide).get_trace(*args, **kwargs)
+        for name, site in _latent(trace).items():
             batch = site["value"].shape[: site["value"].dim() - site["fn"].event_dim]
             if len(batch) != nesting + 1 or batch[0] != num_samples:
                 raise ValueError(f"site {name!r} has batch shape {tuple(batch)}, which is not {num_samples} particles.")
-        return sites
+        return trace
     except (RuntimeError, ValueError, IndexError) as error:
         raise ValueError(
             "Expected a guide that can run inside a plate of particles, with room for batch dimensions on the left of "
@@ -97,9 +139,33 @@ def _all_at_once(guide: Any, args: Any, kwargs: Any, nesting: int, num_samples: 
         ) from error
 
 
-def _one_by_one(guide: Any, args: Any, kwargs: Any, num_samples: int) -> dict[str, Tensor]:
-    traces = [_latent(poutine.trace(guide).get_trace(*args, **kwargs)) for _ in range(num_samples)]
-    return {name: torch.stack([trace[name]["value"].detach() for trace in traces]) for name in traces[0]}
+def _log_joint(equations: ScriptEquations) -> Tensor | None:
+    """Some draws at a time, for the model's terms are as many as draws times data."""
+    data = [each.numel() for each in equations.args if isinstance(each, Tensor)]
+    at_once = max(1, _MAX_NUMBERS // max(data, default=1))
+    parts = [equations.take(some).log_joint() for some in torch.arange(equations.num_samples).split(at_once)]
+    known = [part for part in parts if part is not None]
+    return torch.cat(known) if len(known) == len(parts) else None
+
+
+def _one_by_one(
+    model: Any, guide: Any, args: Any, kwargs: Any, num_samples: int
+) -> tuple[dict[str, Tensor], dict[str, Tensor | None]]:
+    draws: list[dict[str, Tensor]] = []
+    logs: dict[str, list[Tensor | None]] = {"log_q": []} if model is None else {"log_q": [], "log_p": []}
+    for _ in range(num_samples):
+        trace = poutine.trace(guide).get_trace(*args, **kwargs)
+        sites = _latent(trace)
+        draws.append({name: site["value"].detach() for name, site in sites.items()})
+        logs["log_q"].append(log_density(trace, sites))
+        if model is not None:
+            replayed = poutine.trace(poutine.replay(model, trace=trace)).get_trace(*args, **kwargs)
+            logs["log_p"].append(log_density(replayed, sites))
+    stacked = {name: torch.stack([draw[name] for draw in draws]) for name in draws[0]}
+    return stacked, {
+        name: None if any(value is None for value in values) else torch.stack(values)  # type: ignore[arg-type]
+        for name, values in logs.items()
+    }
 
 
 def _latent(trace: Any) -> dict[str, Any]:

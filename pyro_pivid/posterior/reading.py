@@ -27,7 +27,9 @@ def read_draws(orders: Any, edges: Any, extra: dict[str, Tensor] | None = None) 
     :param extra: further variables, each ``(S, ...)``.
     """
     if isinstance(orders, Draws):
-        orders, edges, extra = orders.orders, orders.edges, {**orders.extra, **(extra or {})}
+        orders, edges, extra, stats = orders.orders, orders.edges, {**orders.extra, **(extra or {})}, orders.stats
+    else:
+        stats = {}
     if edges is None:
         raise TypeError("Expected `edges` of shape (S, D, D) beside the orders, but got none.")
     edges = torch.as_tensor(edges).detach()
@@ -51,7 +53,7 @@ def read_draws(orders: Any, edges: Any, extra: dict[str, Tensor] | None = None) 
     for name, values in (extra or {}).items():
         if len(values) != len(edges):
             raise ValueError(f"Expected {len(edges)} draws of {name!r}, as many as graphs, but got {len(values)}.")
-    return Draws(orders, edges, dict(extra or {}))
+    return Draws(orders, edges, dict(extra or {}), dict(stats))
 
 
 def _read_orders(orders: Any, edges: Tensor) -> Tensor:

@@ -12,6 +12,8 @@ from pyro import poutine
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
+from pyro_pivid.posterior.densities import log_density
+
 PARTICLES = "particles_of_posterior"
 
 
@@ -81,11 +83,19 @@ class ScriptEquations:
         return ScriptEquations(self.model, self.args, self.kwargs, sites, self.nesting)
 
     @torch.no_grad()
-    def _observed(self, model: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """The observed site of the model with its latent sites set to the draws."""
+    def log_joint(self) -> Tensor | None:
+        """Log-density p(data, draw) of each draw ``(S,)``; ``None`` where it is not known exactly."""
+        return log_density(self._trace(self.model, self.args), self.sites, self.num_samples, self.nesting)
+
+    def _trace(self, model: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         conditioned = poutine.condition(model, data=dict(self.sites))
         with pyro.plate(PARTICLES, self.num_samples, dim=-1 - self.nesting):
-            trace = poutine.trace(conditioned).get_trace(*args, **self.kwargs)
+            return poutine.trace(conditioned).get_trace(*args, **self.kwargs)
+
+    @torch.no_grad()
+    def _observed(self, model: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """The observed site of the model with its latent sites set to the draws."""
+        trace = self._trace(model, args)
         trace.compute_log_prob()
         latent = set(self.sites)
         found = [site for name, site in trace.nodes.items() if _is_data(site) and name not in latent]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -31,6 +31,7 @@ class VariationalSource:
     :param parameters: its learned parameters.
     :param kind: ``"linear"``, ``"nonlinear"`` or ``"unknown"``: what the edges mean; by default what the SEM says.
     :param knowledge: what was certain of the graph.
+    :param discarded: the fits of other restarts, which ended at a smaller ELBO.
     """
 
     def __init__(
@@ -44,7 +45,9 @@ class VariationalSource:
         parameters: Mapping[str, Tensor] | None = None,
         kind: str | None = None,
         knowledge: ResolvedKnowledge | None = None,
+        discarded: Sequence[VariationalSource] = (),
     ) -> None:
+        self.discarded = list(discarded)
         self.knowledge = knowledge
         self.scores = scores
         self.links = links

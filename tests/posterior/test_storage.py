@@ -120,6 +120,18 @@ def test_config_says_what_it_is(tmp_path):
     assert config["config"]["source"]["class"] == "pyro_pivid.collapsed.sources:ExactSource"
 
 
+def test_config_of_a_fit_has_its_settings_seed_and_units(tmp_path):
+    data = torch.tensor([[1.0, 20.0], [2.0, 10.0], [4.0, 40.0], [7.0, 30.0]])
+    PIVID(link_threshold=0.25).fit(data, seed=17, progress_bar=False).save(tmp_path / "run")
+    config = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
+    assert config["info"]["seed"] == 17
+    settings = config["info"]["settings"]["items"]
+    assert (settings["sem"], settings["noise"], settings["link_threshold"]) == ("linear", "per-node", 0.25)
+    loaded = Posterior.load(tmp_path / "run")
+    torch.testing.assert_close(loaded.means, data.mean(0), check_dtype=False)
+    torch.testing.assert_close(loaded.deviations, data.std(0, correction=0), check_dtype=False)
+
+
 def test_nothing_is_overwritten_unless_told(tmp_path):
     posterior = exact_posterior()
     posterior.save(tmp_path / "run")
