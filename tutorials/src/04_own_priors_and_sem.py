@@ -246,7 +246,7 @@ doses = pd.DataFrame(rows.numpy(), columns=names)
 fits = {}
 for name, its_sem in {"linear": "linear", "saturating": sem}.items():
     learner = PIVID(its_sem, edge_prior="normal", noise="equal", prior_scale=3.0, inference="relaxed")
-    fits[name] = learner.fit(doses[:200], **options)
+    fits[name] = learner.fit(doses[:200], **{**options, "num_steps": 250 if FAST else 500})
 half = fits["saturating"].info["params"]["half"].item()
 print(f"h = {half:.2f}, in truth 0.50")
 
