@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -30,6 +31,8 @@ examples:
 
 exit codes: 0 success, 1 data or files that will not do, 2 wrong call
 """
+
+_ARGUMENTS = ("sem", "inference", "edge_prior", "noise", "noise_family", "missing")  # options of the same name
 
 
 class WrongCall(ValueError):
@@ -256,8 +259,15 @@ def _probability(text: str) -> float:
     return value
 
 
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+def _one_line(error: BaseException | str) -> str:
+    """The message without line breaks, with arguments as this command spells them: --missing impute."""
+    text = re.sub(r"PIVID\(([^()]*)\)", r"\1", " ".join(str(error).split()))
+    spelled = re.sub(rf'`?\b({"|".join(_ARGUMENTS)})="([\w-]+)"`?', _as_option, text)
+    return spelled or type(error).__name__
+
+
+def _as_option(match: re.Match[str]) -> str:
+    return f"--{match[1].replace('_', '-')} {match[2]}"
 
 
 @contextmanager
@@ -270,7 +280,7 @@ def _warnings_in_one_line() -> Iterator[None]:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        print(f"pivid: warning: {' '.join(str(message).split())}", file=sys.stderr)
+        print(f"pivid: warning: {_one_line(str(message))}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"\s*ArviZ is undergoing a major refactor", FutureWarning)

@@ -13,12 +13,12 @@ from typing import Any
 import pandas as pd
 
 from pyro_pivid.cli import WrongCall
+from pyro_pivid.command_files import read_data, read_truth, writable_folder
 from pyro_pivid.datasets import simulate as draw_data
 from pyro_pivid.estimator import PIVID
 from pyro_pivid.interventions import intervention_column
 from pyro_pivid.knowledge import Knowledge
 from pyro_pivid.posterior import Posterior
-from pyro_pivid.table import read_file
 
 EDGE_TABLE_FILE = "edges.csv"
 PROBABILITY, WEIGHT = "{:.3f}", "{:.3g}"
@@ -58,12 +58,10 @@ def simulate(options: Namespace) -> None:
 
 def fit(options: Namespace) -> None:
     """Learn, save and print."""
-    out = Path(options.out)
-    if out.exists() and not out.is_dir():
-        raise NotADirectoryError(f"Expected a folder for --out, but {out} is a file. Choose another name.")
+    out = writable_folder(options.out)
     if (out / "config.json").exists() and not options.overwrite:  # before the work, not after it
         raise FileExistsError(f"{out} holds a posterior already. Pass --overwrite, or choose another folder.")
-    data = read_file(Path(options.data))
+    data = read_data(options.data)
     learner = PIVID(
         options.sem,
         inference=options.inference,
@@ -157,7 +155,7 @@ def plot(options: Namespace) -> None:
     for kind in options.kind or []:
         if kind in lacking:
             raise ValueError(f"The picture {kind!r} {lacking[kind]}.")
-    out = Path(options.run) / "figures" if options.out is None else Path(options.out)
+    out = writable_folder(Path(options.run) / "figures" if options.out is None else options.out)
     out.mkdir(parents=True, exist_ok=True)
     if not options.kind:
         for kind, reason in lacking.items():
@@ -175,29 +173,7 @@ def demo(options: Namespace) -> None:
     """Run the demo."""
     from pyro_pivid.demo import main
 
-    main(options.out)
-
-
-def read_truth(path: str, names: list[str]) -> pd.DataFrame:
-    """True links from a CSV file whose first column holds the names of the parents, in the order of the names.
-
-    :param path: the file.
-    :param names: of the nodes.
-    """
-    if not Path(path).is_file():
-        raise FileNotFoundError(
-            f"Expected a CSV file of the true links, but there is none at {path!r}. Check the path."
-        )
-    try:
-        truth = pd.read_csv(path, index_col=0)
-        truth.index = truth.index.astype(str)
-        truth = truth.loc[names, names].astype(float)
-    except (KeyError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise ValueError(
-            f"Expected in {path} a matrix with a row and a column for each of {', '.join(names)}, the first column "
-            f"being the names of the rows, but: {error}"
-        ) from error
-    return truth
+    main(writable_folder(options.out))
 
 
 def _lacking(posterior: Posterior, options: Namespace) -> dict[str, str]:

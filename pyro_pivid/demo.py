@@ -19,9 +19,9 @@ from pyro_pivid.posterior import Posterior
 NAMES = list("ABCDEFGH")
 OUTPUT = "demo_output"
 HOW_TO_READ = """
-Each table has the most probable links; a true weight of 0 means that there is no such link. Expected SHD counts the
-wrong links of a draw (0 at best), that of equivalence classes forgives directions that no data can tell; F1 and AUROC
-are 1 at best."""
+Each table has the most probable links; "either way" is the probability that the two are linked in any direction, and a
+true weight of 0 means that there is no such link. Expected SHD counts the wrong links of a draw (0 at best), that of
+equivalence classes forgives directions that no data can tell; F1 and AUROC are 1 at best."""
 
 
 def links_beside_truth(posterior: Posterior, truth: Tensor, *, num_rows: int = 14) -> pd.DataFrame:
@@ -31,8 +31,8 @@ def links_beside_truth(posterior: Posterior, truth: Tensor, *, num_rows: int = 1
     >>> truth = torch.tensor([[0.0, 2.0], [0.0, 0.0]])
     >>> posterior = Posterior.from_draws(None, torch.stack([truth, 1.1 * truth]), names=["rain", "wet"])
     >>> print(links_beside_truth(posterior, truth, num_rows=1).to_string(index=False))
-          link  probability  weight if present  true weight
-    rain → wet          1.0                2.1          2.0
+          link  probability  either way  weight if present  true weight
+    rain → wet          1.0         1.0                2.1          2.0
     """
     table = posterior.edge_table().head(num_rows)
     places = {name: index for index, name in enumerate(posterior.names)}
@@ -41,6 +41,7 @@ def links_beside_truth(posterior: Posterior, truth: Tensor, *, num_rows: int = 1
         {
             "link": [f"{parent} → {child}" for parent, child in pairs],
             "probability": table["probability"],
+            "either way": table["adjacent"],
             "weight if present": table["mean"],
             "true weight": [truth[places[parent], places[child]].item() for parent, child in pairs],
         }

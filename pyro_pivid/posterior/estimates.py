@@ -40,7 +40,8 @@ class PointEstimate:
 
     def __repr__(self) -> str:
         among = "of all DAGs" if self.is_optimal else "among the candidates"
-        return f"PointEstimate({int(self.links.sum())} links, {self.loss} {self.value:.3f}, the smallest {among})"
+        what = "1 - expected F1" if self.loss == "f1" else self.loss
+        return f"PointEstimate({int(self.links.sum())} links, {what} {self.value:.3f}, the smallest {among})"
 
 
 def expected_shd_of(graphs: Tensor, probs: Tensor) -> Tensor:
@@ -90,7 +91,7 @@ def largest_expected_f1(graphs: Tensor, counts: Tensor, probs: Tensor, names: li
     >>> graphs = torch.tensor([[[0, 1], [0, 0]], [[0, 0], [0, 0]]]) != 0
     >>> probs = torch.tensor([[0.0, 0.75], [0.0, 0.0]])
     >>> largest_expected_f1(graphs, torch.tensor([3, 1]), probs, ["rain", "wet"])
-    PointEstimate(1 links, f1 0.250, the smallest among the candidates)
+    PointEstimate(1 links, 1 - expected F1 0.250, the smallest among the candidates)
 
     :param graphs: distinct draws ``(G, D, D)``, the most frequent first.
     :param counts: how often each came.
