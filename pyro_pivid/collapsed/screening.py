@@ -8,6 +8,8 @@ from torch import Tensor
 from pyro_pivid.collapsed.features import FeatureGram
 
 _CHUNK_NUMBERS = 1 << 24
+_ROUNDING = 1e-12
+_ROWS_A_COLUMN = 1.5
 
 
 def screen_candidates(features: FeatureGram, num_candidates: int, allowed: Tensor | None = None) -> Tensor:
@@ -50,7 +52,7 @@ def _ranks(strength: Tensor, free: Tensor) -> Tensor:
 
 
 def _partial_correlations(features: FeatureGram) -> Tensor:
-    """Squared partial correlations of the columns given all others, with a ridge of one row; responses along rows."""
+    """Squared partial correlations of the columns given all others; responses along the rows."""
     first, num_nodes = features.num_nodes * features.num_features, features.num_nodes
     by_group = torch.stack([_squared_partials(gram[first:-1, first:-1], rows) for gram, rows in _groups(features)])
     if features.group is None:
@@ -70,7 +72,10 @@ def _squared_partials(block: Tensor, num_rows: int) -> Tensor:
     size = torch.where(size > 0, size, 1.0)
     correlation = (block / torch.outer(size, size)).fill_diagonal_(1.0)
     eye = torch.eye(len(block), dtype=block.dtype, device=block.device)
-    precision = torch.linalg.inv(correlation + eye / max(num_rows, 1))
+    # The sample's precision is as good for nearly collinear columns as for others, and a ridge would hide just these:
+    # it is for too few rows, where there is no precision without one.
+    ridge = _ROUNDING if num_rows > _ROWS_A_COLUMN * len(block) else 1 / max(num_rows, 1)
+    precision = torch.linalg.inv(correlation + ridge * eye)
     return precision.square() / torch.outer(precision.diagonal(), precision.diagonal())
 
 
