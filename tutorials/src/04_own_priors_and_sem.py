@@ -243,10 +243,10 @@ torch.manual_seed(1)
 rows = sem.sample(true_edges, 400, true_parameters)  # a SEM can draw, too
 doses = pd.DataFrame(rows.numpy(), columns=names)
 
-fits = {}
+fits, longer = {}, {**options, "num_steps": 200 if FAST else 500}
 for name, its_sem in {"linear": "linear", "saturating": sem}.items():
     learner = PIVID(its_sem, edge_prior="normal", noise="equal", prior_scale=3.0, inference="relaxed")
-    fits[name] = learner.fit(doses[:200], **{**options, "num_steps": 250 if FAST else 500})
+    fits[name] = learner.fit(doses[:200], **longer)
 half = fits["saturating"].info["params"]["half"].item()
 print(f"h = {half:.2f}, in truth 0.50")
 
@@ -297,7 +297,7 @@ def my_sem(rows, edges):
 
 
 learner = PIVID(my_sem, edge_prior=dist.Normal(0.0, 3.0))  # a mechanism of your own is fitted by relaxed inference
-by_function = learner.fit(doses[:200], **options)
+by_function = learner.fit(doses[:200], **longer)
 assert ((by_function.edge_probs() > 0.5).to_numpy() == (true_edges != 0).numpy()).all()
 by_function.plot("uncertainty", truth=true_edges)
 

@@ -157,7 +157,7 @@ plt.show()
 # %%
 small, _ = simulate(num_nodes=6, num_edges=6, num_rows=300, weights="uniform", noise_scale=1.0, seed=1)
 relaxed = PIVID(edge_prior="normal", noise=1.0, inference="relaxed", restarts=2, num_orders=16)
-num_steps = 50 if FAST else 300
+num_steps = 20 if FAST else 300
 one_by_one = relaxed.fit(small, num_steps=num_steps, progress_bar=False)
 with parallel_config(backend="loky", n_jobs=2):
     side_by_side = relaxed.fit(small, num_steps=num_steps, progress_bar=False)
