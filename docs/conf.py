@@ -81,6 +81,7 @@ def moved_link(link: re.Match[str], source: Path) -> str:
 def as_mathml(formula: str, *, as_block: bool = False) -> str:
     """A LaTeX formula as MathML, which browsers draw by themselves: no script, no download."""
     spaced = re.sub(r"(?<=[A-Za-z0-9)}]) ?(?=\\log\b)", r"\\,", formula)  # "n log 2", not "nlog 2"
+    spaced = spaced.replace(r"\setminus", r"\backslash")  # a sign that few fonts have
     try:
         # Two things that docutils does not know.
         mathml = tex2mathml(spaced.replace(r"\dots", r"\ldots").replace(r"\_", "_"), as_block=as_block)
