@@ -1,6 +1,7 @@
 """Curves, sheets of draws and effects: what is drawn says what the posterior says, and nothing covers a number."""
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 from matplotlib.colors import to_hex
 
 from pyro_pivid import Posterior, plots
+from pyro_pivid.inference import FitResult
 from pyro_pivid.metrics import ece
 from pyro_pivid.plots._style import ORANGE
 from pyro_pivid.plots.curves import Reliability
@@ -117,3 +119,16 @@ def test_long_names_of_an_effect_stay_on_the_page():
             assert figure.bbox.x0 <= box.x0, text
             assert box.x1 <= figure.bbox.x1, text
             assert figure.bbox.y0 <= box.y0, text
+
+
+def test_a_fit_shows_how_it_ended_and_its_elbo(monkeypatch):
+    result = FitResult([9.0] * 9 + [4.5, 3.5] + [3.0] * 9, {"a": torch.zeros(2, 3)}, seed=7, stopped_early=True)
+    page = result._repr_html_()
+    for name, value in {"steps": "20", "stopped early": "yes", "seed": "7", "parameters": "6"}.items():
+        assert f"<th>{name}</th><td>{value}</td>" in page
+    assert "<td>-3</td>" in page  # the mean over the last two steps
+    assert "data:image/png;base64,iVBOR" in page
+    assert "<img" not in FitResult([], {}, seed=0, stopped_early=False)._repr_html_()
+    monkeypatch.setitem(sys.modules, "pyro_pivid.plots", None)  # as without matplotlib
+    assert "<img" not in result._repr_html_()
+    assert "<td>-3</td>" in result._repr_html_()

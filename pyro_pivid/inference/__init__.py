@@ -3,8 +3,9 @@
 from pyro_pivid.inference.checkpoint import CheckpointError, read_folder, write_folder
 from pyro_pivid.inference.early_stopping import EarlyStopping
 from pyro_pivid.inference.elbo import LeaveOneOutELBO
-from pyro_pivid.inference.fit import DivergedError, FitResult, FitSettings, fit
+from pyro_pivid.inference.fit import DivergedError, FitSettings, fit
 from pyro_pivid.inference.restarts import Restarts, run_restarts
+from pyro_pivid.inference.result import FitResult
 from pyro_pivid.inference.schedules import hold_then_anneal
 
 __all__ = [

@@ -23,6 +23,7 @@ from tqdm.auto import tqdm
 from pyro_pivid.inference.checkpoint import CheckpointError, read_folder, write_folder
 from pyro_pivid.inference.early_stopping import EarlyStopping
 from pyro_pivid.inference.identity import identity
+from pyro_pivid.inference.result import FitResult
 from pyro_pivid.inference.schedules import Schedule, check_schedule, hold_then_anneal, value_at
 from pyro_pivid.inference.state import capture, constrained_params, restore, unconstrained_params
 
@@ -78,26 +79,6 @@ class FitSettings:
         if self.checkpoint_steps is not None:
             return step % self.checkpoint_steps == 0
         return seconds >= self.checkpoint_every
-
-
-@dataclass(frozen=True)
-class FitResult:
-    """What a fit gives: the losses (negative ELBO a step), the parameters and how it ended.
-
-    >>> FitResult([3.0, 2.0], {}, seed=0, stopped_early=False).final_loss
-    2.5
-    """
-
-    losses: list[float]
-    params: dict[str, Tensor]
-    seed: int
-    stopped_early: bool
-
-    @property
-    def final_loss(self) -> float:
-        """Mean loss of the last tenth of the steps."""
-        tail = self.losses[-max(1, len(self.losses) // 10) :] if len(self.losses) > 9 else self.losses
-        return sum(tail) / len(tail)
 
 
 class DivergedError(FloatingPointError):

@@ -8,7 +8,7 @@ from typing import Any
 
 from joblib import Parallel, delayed
 
-from pyro_pivid.inference.fit import FitResult
+from pyro_pivid.inference.result import FitResult
 
 
 @dataclass(frozen=True)

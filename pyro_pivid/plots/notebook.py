@@ -6,6 +6,8 @@ import base64
 import html
 from typing import TYPE_CHECKING
 
+from matplotlib.figure import Figure
+
 from pyro_pivid.plots.graph import plot_graph
 
 if TYPE_CHECKING:
@@ -32,10 +34,24 @@ def posterior_html(posterior: Posterior, *, num_rows: int = 10, min_prob: float 
     shown = table[["parent", "child", *_COLUMNS]].rename(columns=_COLUMNS)
     rows = shown.to_html(index=False, float_format="{:.3g}".format, na_rep="", border=0)
     figure = plot_graph(posterior, min_prob=min_prob)
-    picture = base64.b64encode(figure._repr_png_()).decode()  # type: ignore[attr-defined]
-    described = html.escape(f"{posterior!r}: links by their probability", quote=True)
+    picture = embedded(figure, f"{posterior!r}: links by their probability")
     return (
         f"<p><b>{html.escape(repr(posterior))}</b></p>"
         '<div style="display:flex;flex-wrap:wrap;align-items:flex-start;gap:1.5em">'
-        f'<div>{rows}</div><img alt="{described}" style="max-width:100%" src="data:image/png;base64,{picture}"/></div>'
+        f"<div>{rows}</div>{picture}</div>"
     )
+
+
+def embedded(figure: Figure, described: str) -> str:
+    """A figure as HTML that needs no other file.
+
+    >>> from pyro_pivid.plots._style import new_figure
+    >>> embedded(new_figure(1, 1), "nothing")[:40]
+    '<img alt="nothing" style="max-width:100%'
+
+    :param figure: one of this package's.
+    :param described: in words, for those who do not see it.
+    """
+    picture = base64.b64encode(figure._repr_png_()).decode()  # type: ignore[attr-defined]
+    alt = html.escape(described, quote=True)
+    return f'<img alt="{alt}" style="max-width:100%" src="data:image/png;base64,{picture}"/>'
