@@ -1,9 +1,11 @@
 r"""Missing entries of a linear-Gaussian table, drawn many times over: multiple imputation.
 
 A completed table is a draw of the missing entries given the observed ones. The first tables come from a Gibbs sampler
-under a multivariate normal with unknown mean and covariance, which holds every linear-Gaussian graph. Each is then
-redrawn under a graph of its own posterior, one step of the Gibbs sampler of the model itself, and the posteriors of all
-the tables are mixed. Entries are taken to be missing at random: what is seen may say which, what is missing may not.
+under a multivariate normal with unknown mean and covariance, which holds every linear-Gaussian graph. With
+interventions it does so only among rows with the same targets, which therefore have a normal of their own. Each table
+is then redrawn under a graph of its own posterior, one step of the Gibbs sampler of the model itself, and the posteriors
+of all the tables are mixed. Entries are taken to be missing at random: what is seen may say which, what is missing may
+not.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ _CHUNK_NUMBERS = 1 << 22
 _RIDGE = 0.5  # of the normal-Wishart prior on standardised columns, that of the evidence
 _NUM_WARMUP = 30
 _NUM_BETWEEN = 5
+_MIN_SEEN = 2  # entries of a column for each node, in the rows that are to have a normal law of their own
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,8 @@ def impute_and_fit(
     unit = torch.ones_like(centre) if scales is None else scales
     generator = torch.Generator(device=values.device).manual_seed(seed)
     sources, shifts = [], []
-    for number, completed in enumerate(first_imputations(values, settings.num_imputations, generator)):
+    started = first_imputations(values, settings.num_imputations, generator, interventions=interventions)
+    for number, completed in enumerate(started):
         table = completed
         for stage in range(settings.num_rounds):
             mean = table.mean(0)
@@ -138,8 +142,10 @@ def draw_missing(
     return values
 
 
-def first_imputations(values: Tensor, num_imputations: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Completed tables under a multivariate normal with unknown mean and covariance.
+def first_imputations(
+    values: Tensor, num_imputations: int, generator: torch.Generator, *, interventions: Tensor | None = None
+) -> Iterator[Tensor]:
+    """Completed tables under a multivariate normal with unknown mean and covariance, one for each set of targets.
 
     >>> values = torch.tensor([[1.0, 1.1], [2.0, torch.nan], [3.0, 2.9], [4.0, 4.1]], dtype=torch.float64)
     >>> tables = list(first_imputations(values, 3, torch.Generator().manual_seed(0)))
@@ -149,13 +155,16 @@ def first_imputations(values: Tensor, num_imputations: int, generator: torch.Gen
     :param values: the table ``(N, D)`` in float64, missing entries NaN.
     :param num_imputations: how many.
     :param generator: of the random numbers.
+    :param interventions: booleans ``(N, D)``: nodes that were set from outside.
     """
     missing = values.isnan()
     standard, means, scales = standardize(values)
     table = standard.nan_to_num(nan=0.0)
+    parts = _by_law(missing, interventions)
     for sweep in range(_NUM_WARMUP + num_imputations * _NUM_BETWEEN):
-        precision, mean = _draw_normal(table, generator)
-        table = draw_missing(table, missing, precision, precision @ mean, generator)
+        for rows, alike in parts:
+            precision, mean = _draw_normal(table[alike], generator)
+            table[rows] = draw_missing(table[rows], missing[rows], precision, precision @ mean, generator)
         if sweep >= _NUM_WARMUP and (sweep - _NUM_WARMUP) % _NUM_BETWEEN == 0:
             yield torch.where(missing, table * scales + means, values)
 
@@ -198,6 +207,20 @@ def redraw(
             values[rows], missing[rows], matrix, (counted * intercepts) @ residual_of.mT, generator
         )
     return values
+
+
+def _by_law(missing: Tensor, interventions: Tensor | None) -> list[tuple[Tensor, Tensor]]:
+    """Indices of rows, and of those whose normal law they share: the rows with the same targets, or all if too few."""
+    every = torch.arange(len(missing), device=missing.device)
+    if interventions is None:
+        return [(every, every)]
+    targets, which = torch.unique(interventions, dim=0, return_inverse=True)
+    parts = []
+    for number in range(len(targets)):
+        rows = every[which == number]
+        is_enough = int((~missing[rows]).sum(0).min()) >= _MIN_SEEN * missing.shape[-1]
+        parts.append((rows, rows if is_enough else every))
+    return parts
 
 
 def _draw_normal(table: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
