@@ -3,9 +3,9 @@ r"""Missing entries of a linear-Gaussian table, drawn many times over: multiple 
 A completed table is a draw of the missing entries given the observed ones. The first tables come from a Gibbs sampler
 under a multivariate normal with unknown mean and covariance, which holds every linear-Gaussian graph. With
 interventions it does so only among rows with the same targets, which therefore have a normal of their own. Each table
-is then redrawn under a graph of its own posterior, one step of the Gibbs sampler of the model itself, and the posteriors
-of all the tables are mixed. Entries are taken to be missing at random: what is seen may say which, what is missing may
-not.
+is then redrawn under a graph of its own posterior, one step of the Gibbs sampler of the model itself, and the
+posteriors of all the tables are mixed. Entries are taken to be missing at random: what is seen may say which, what is
+missing may not.
 """
 
 from __future__ import annotations

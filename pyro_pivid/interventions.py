@@ -44,7 +44,8 @@ def read_interventions(
     :param names: the D names of the variables.
     :param num_rows: N.
     :param frame: the user's table, for the name of a column.
-    :raises ValueError: for another length or shape, unknown names, and a matrix of other numbers than 0 and 1.
+    :raises ValueError: for another length or shape, unknown names, a matrix of other numbers than 0 and 1, and an index
+        with the labels of the table in another order.
     :raises TypeError: for what is none of the above.
     """
     if interventions is None:
@@ -59,6 +60,8 @@ def read_interventions(
             f"{_close(interventions, [] if frame is None else [str(label) for label in frame.columns])}. "
             "Pass one target a row, or a boolean matrix."
         )
+    elif frame is not None and isinstance(interventions, pd.DataFrame | pd.Series):
+        _refuse_other_order(interventions.index, frame.index)
     mask = intervention_matrix(interventions, list(names), num_rows)
     if not mask.any():
         return None
@@ -120,7 +123,7 @@ def intervention_matrix(interventions: Any, names: list[str], num_rows: int) -> 
         if interventions.ndim != 1:
             raise ValueError(_shape_message(interventions.shape, num_rows, len(names)))
         return _from_targets(interventions.tolist(), names, num_rows)
-    if isinstance(interventions, pd.Series):
+    if isinstance(interventions, pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
         return _from_targets(interventions.tolist(), names, num_rows)
     if isinstance(interventions, Sequence):
         if len(interventions) and all(_is_boolean_row(row) for row in interventions):
@@ -132,6 +135,17 @@ def intervention_matrix(interventions: Any, names: list[str], num_rows: int) -> 
         "Expected `interventions` as a boolean matrix, one target a row or the name of a column, but got "
         f"{type(interventions).__name__}."
     )
+
+
+def _refuse_other_order(given: pd.Index, of_data: pd.Index) -> None:
+    """Rows are matched by position; the labels of the data in another order say that they should not be."""
+    if given.equals(of_data) or len(given) != len(of_data) or not (given.is_unique and of_data.is_unique):
+        return
+    if given.isin(of_data).all():
+        raise ValueError(
+            "Expected the rows of `interventions` in the order of those of the data, but the index has the same labels "
+            "in another order. Use `interventions.loc[data.index]`, or `.to_numpy()` if they go together as they stand."
+        )
 
 
 def _from_frame(frame: pd.DataFrame, names: list[str], num_rows: int) -> np.ndarray[Any, Any]:

@@ -30,6 +30,8 @@ FORMS = {
     "commas": ["", " rain ", "slippery, wet", "  "],
     "series": pd.Series([pd.NA, "rain", "wet,slippery", pd.NA]),
     "categories": pd.Series(["", "rain", "wet;slippery", ""], index=[7, 3, 1, 2]).astype("category"),
+    "categorical": pd.Categorical(["", "rain", "wet;slippery", ""]),
+    "index": pd.Index([None, "rain", "wet;slippery", None]),
     "object array": np.array([None, "rain", "wet;slippery", None], dtype=object),
     "string array": np.array(["", "rain", "wet;slippery", ""]),
 }
@@ -52,6 +54,20 @@ def test_a_column_of_the_table():
         read_interventions("targets", NAMES, 4, frame=frame)
     with pytest.raises(ValueError, match="no column 'target'"):
         read_interventions("target", NAMES, 4)
+
+
+def test_labels_of_the_table_in_another_order_are_refused():
+    frame = pd.DataFrame(np.zeros((4, 3)), columns=NAMES, index=list("pqrs"))
+    mask = pd.DataFrame(MASK.numpy(), columns=NAMES, index=frame.index)
+    targets = pd.Series(["", "rain", "wet;slippery", ""], index=frame.index)
+    for told in (mask, targets):
+        assert torch.equal(read_interventions(told, NAMES, 4, frame=frame), MASK)
+        with pytest.raises(ValueError, match=r"same labels in another order.*loc\[data.index\]"):
+            read_interventions(told.loc[list("rpqs")], NAMES, 4, frame=frame)
+        # Labels of its own say nothing, nor do labels that repeat.
+        assert torch.equal(read_interventions(told.set_axis(range(4), axis=0), NAMES, 4, frame=frame), MASK)
+        twice = frame.set_axis([0, 1, 1, 0], axis=0)
+        assert torch.equal(read_interventions(told.set_axis([0, 0, 1, 1], axis=0), NAMES, 4, frame=twice), MASK)
 
 
 def test_columns_that_a_frame_leaves_out_were_never_set():

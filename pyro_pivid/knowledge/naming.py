@@ -39,6 +39,8 @@ def with_names(statements: Statements, names: Sequence[str]) -> Statements:
         raise ValueError(
             f"Expected nodes of the table, but there is no {described}. It has: {listed(names, limit=_MAX_NAMES)}."
         )
+    if statements.num_nodes is None:  # a matrix without names counts its rows, and nothing else
+        _refuse_ambiguous([node for node in statements.nodes() if isinstance(node, int)], names)
     return statements.renamed(lambda node: node if isinstance(node, str) else names[node])
 
 
@@ -75,9 +77,25 @@ def names_for_display(statements: Statements, names: Sequence[str] | None) -> li
     return [str(index) for index in range(size)]
 
 
+def _refuse_ambiguous(indices: Sequence[int], names: Sequence[str]) -> None:
+    """Columns called 1, 2, 3 have the indices 0, 1, 2: a whole number does not tell which of the two it is."""
+    doubtful = [index for index in indices if _is_ambiguous(index, names)]
+    if doubtful:
+        which = listed(f"{index} (column '{index}', or '{names[index]}' at index {index}?)" for index in doubtful)
+        raise ValueError(
+            f"Expected the names of columns as text where they are whole numbers, but got {which}. "
+            f"Write the name that you mean in quotes: '{doubtful[0]}' or '{names[doubtful[0]]}'."
+        )
+
+
+def _is_ambiguous(index: int, names: Sequence[str]) -> bool:
+    return names[index] != str(index) and str(index) in names
+
+
 def _described(node: Node, names: Sequence[str]) -> str:
     if isinstance(node, int):
-        return f"index {node} (indices are 0 to {len(names) - 1})"
+        called = f"; the column of that name is '{node}', as text" if str(node) in names else ""
+        return f"index {node} (indices are 0 to {len(names) - 1}{called})"
     lowered: dict[str, list[str]] = {}
     for name in names:
         lowered.setdefault(name.strip().casefold(), []).append(name)

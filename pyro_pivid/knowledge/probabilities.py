@@ -111,7 +111,8 @@ def _values_and_nodes(matrix: Any, names: Sequence[str] | None) -> tuple[np.ndar
         values = values.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"Expected a matrix of numbers (0, 1, NaN or between), but got dtype {values.dtype}."
+            f"Expected a matrix of numbers (0, 1, NaN or between), but got dtype {values.dtype}. Links by name are "
+            'Knowledge(required=["a -> b"], forbidden=[("c", "d")]), and those of a dict Knowledge.from_dict(…).'
         ) from error
     if values.ndim != 2 or values.shape[0] != values.shape[1]:
         raise ValueError(

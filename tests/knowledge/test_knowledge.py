@@ -226,3 +226,25 @@ def test_empty_means_that_nothing_is_known():
     for some in ({"required": ["a->b"]}, {"link_probs": 0.3}, {"roots": ["a"]}, {"tiers": [["a"], ["b"]]}):
         assert not Knowledge(**some).is_empty
         assert not Knowledge(**some).resolve(["a", "b"]).is_empty
+
+
+def test_whole_numbers_as_names_are_not_taken_for_indices():
+    names = ["1", "2", "3"]
+    for said in ({"required": [(1, 2)]}, {"tiers": {1: 1, 2: 2}}, {"roots": [0, 2]}):
+        with pytest.raises(ValueError, match=r"2 \(column '2', or '3' at index 2\?\).*in quotes"):
+            Knowledge(**said).resolve(names)
+    by_name = Knowledge(required=[("1", "2")]).resolve(names)
+    assert by_name.required.nonzero().tolist() == [[0, 1]]
+    with pytest.raises(ValueError, match="index 20 .*the column of that name is '20', as text"):
+        Knowledge(roots=[20]).resolve(["10", "20"])
+    # Where names are the indices themselves, and where a matrix counts its rows, there is no doubt.
+    assert Knowledge(required=[(1, 2)]).resolve(["0", "1", "2"]).required.nonzero().tolist() == [[1, 2]]
+    matrix = np.full((3, 3), np.nan)
+    matrix[1, 2] = 1.0
+    assert Knowledge(matrix).resolve(names).required.nonzero().tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize("given", [["a -> b"], [("a", "b")], {"required": ["a -> b"]}, "a -> b"])
+def test_what_is_no_matrix_is_told_where_it_belongs(given):
+    with pytest.raises(TypeError, match=r"Knowledge\(required=.*Knowledge\.from_dict"):
+        Knowledge.from_matrix(given)
