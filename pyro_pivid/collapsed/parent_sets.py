@@ -16,11 +16,14 @@ from pyro_pivid.collapsed.features import (
     linear_features,
     spline_features,
 )
+from pyro_pivid.collapsed.first_look import first_look
+from pyro_pivid.collapsed.growing import ParentSetTable
 from pyro_pivid.collapsed.link_prior import LinkPrior
 from pyro_pivid.collapsed.node_sets import NodeSets
 from pyro_pivid.collapsed.noise import Noise
+from pyro_pivid.collapsed.scoring import ParentSetScorer
 from pyro_pivid.collapsed.set_sums import SetSums, candidate_codes, padded_candidates
-from pyro_pivid.collapsed.set_tables import build_tables
+from pyro_pivid.collapsed.set_tables import build_tables, choose_candidates, is_screened
 from pyro_pivid.collapsed.subset_tables import SparseSubsets
 from pyro_pivid.regimes import Statistics, sum_statistics
 
@@ -49,10 +52,14 @@ class ParentSetEvidence:
     :param noise: ``"per-node"``, ``"equal"`` or a known scale.
     :param link_probs: prior probability of a link, or a matrix ``(D, D)`` of them: 0 forbids, 1 requires, NaN is the
         default of :class:`~pyro_pivid.collapsed.link_prior.LinkPrior`.
-    :param edge_scales: grid of effect sizes beside the noise; fixed for linear features with per-node noise (BGe).
+    :param edge_scales: grid of effect sizes beside the noise. Linear effects with per-node noise (BGe) share one size:
+        several are mixed over for all nodes together, those that :func:`~pyro_pivid.collapsed.first_look.likely_scales`
+        finds far behind left out.
     :param noise_prior: InverseGamma prior of a node's own variance (not used by BGe).
-    :param num_candidates: candidate parents a node, at most 62; by default all up to 20 nodes, otherwise 16, chosen by
-        :func:`~pyro_pivid.collapsed.screening.screen_candidates`.
+    :param num_candidates: candidate parents a node, at most 62, chosen by
+        :func:`~pyro_pivid.collapsed.screening.screen_candidates`; by default all up to 20 nodes, otherwise 16 and those
+        that :func:`~pyro_pivid.collapsed.first_look.find_candidates` adds.
+    :param candidates: candidate parents of every node, in place of a choice.
     :param prune: nats that a set may score below one of its subsets, at least 8.
     :param max_sets: sets a node at which growing stops with a warning.
     """
@@ -66,6 +73,7 @@ class ParentSetEvidence:
         edge_scales: Sequence[float] | None = None,
         noise_prior: tuple[float, float] = (0.5, 0.5),
         num_candidates: int | None = None,
+        candidates: Sequence[Tensor] | None = None,
         prune: float = 8.0,
         max_sets: int = 100_000,
     ) -> None:
@@ -74,15 +82,27 @@ class ParentSetEvidence:
         self.features = features
         self.num_nodes = features.num_nodes
         self.link_prior = LinkPrior(self.num_nodes, link_probs)
-        self.tables, self.scorer, self.log_noise_weights = build_tables(
-            features,
-            Noise.parse(noise, noise_prior),
-            self.link_prior,
-            edge_scales=edge_scales,
-            num_candidates=num_candidates,
-            prune=prune,
-            max_sets=max_sets,
+        parsed = Noise.parse(noise, noise_prior)
+        scorer = ParentSetScorer(features, parsed, edge_scales=edge_scales)
+        settings: dict[str, Any] = {"prune": prune, "max_sets": max_sets}
+        model: dict[str, Any] = {"noise": noise, "link_probs": link_probs, "noise_prior": noise_prior}
+
+        def make(candidates: Sequence[Tensor], scales: Sequence[float] | None) -> ParentSetEvidence:
+            return ParentSetEvidence(features, candidates=candidates, edge_scales=scales, **model, **settings)
+
+        found = None
+        if candidates is None:
+            candidates = choose_candidates(features, self.link_prior, num_candidates)
+            widen = num_candidates is None and is_screened(self.num_nodes)
+            found = first_look(make, candidates, edge_scales, widen=widen, shared=scorer.is_bge)
+        built = (
+            build_tables(features, parsed, self.link_prior, candidates=candidates, edge_scales=edge_scales, **settings)
+            if found is None
+            else (found.tables, found.scorer, found.log_noise_weights)
         )
+        self.tables: list[ParentSetTable] = built[0]
+        self.scorer: ParentSetScorer = built[1]
+        self.log_noise_weights: Tensor = built[2]
         self._sums: SetSums | None = None
         self._candidates = padded_candidates(self.tables)
 

@@ -14,6 +14,7 @@ from pyro_pivid.collapsed.features import FeatureGram
 from pyro_pivid.collapsed.noise import Noise
 
 EDGE_SCALES = (1.0, 3.0, 10.0)
+BGE_SCALES = (math.sqrt(2),)
 _CHUNK_NUMBERS = 1 << 22
 
 
@@ -40,9 +41,10 @@ class ParentSetScorer:
     evidence), or shared and given as the grid ``log_variances``.
 
     For one linear feature and noise of each node's own the score is BGe instead: the precision of all nodes is Wishart
-    with :math:`\alpha_w = D + 2` and :math:`T = t I`, :math:`t = 1/2` on standardised columns, and their means are
-    flat, which takes one row away. That is a regression of ridge t whose variance is InverseGamma((α_w - D + m + 1)/2,
-    t/2) for m parents, and Markov-equivalent DAGs get equal evidence.
+    with :math:`\alpha_w = D + 2` and :math:`T = t I`, :math:`t = 1 / s^2`, and their means are flat, which takes one
+    row away. That is a regression of ridge t whose variance is InverseGamma((α_w - D + m + 1)/2, t/2) for m parents,
+    and Markov-equivalent DAGs get equal evidence. All nodes then share one s: several of them stand in the place of
+    noise values, G of them. By default there is one, t = 1/2.
 
     With interventions a node is scored on its own rows: those in which it was left to its mechanism, centred there.
     DAGs that are equivalent given the targets get equal BGe evidence.
@@ -75,13 +77,8 @@ class ParentSetScorer:
             raise ValueError(f"Expected positive finite `edge_scales`, but got {edge_scales}.")
         self.features, self.noise = features, noise
         self.is_bge = noise.scale is None and not noise.shared and features.num_features == 1
-        if self.is_bge and edge_scales is not None:
-            raise ValueError("Expected no `edge_scales` with linear features and per-node noise: BGe fixes its prior.")
         new = features.gram.new_tensor
-        if self.is_bge:
-            self.ridges = new([0.5])
-        else:
-            self.ridges = 1 / new(list(edge_scales or EDGE_SCALES)).square()
+        self.ridges = 1 / new(list(edge_scales or (BGE_SCALES if self.is_bge else EDGE_SCALES))).square()
         if noise.scale is not None:
             log_variances = new([2 * math.log(noise.scale)])
         self.log_variances = log_variances
@@ -134,8 +131,8 @@ class ParentSetScorer:
         if self.log_variances is not None:
             log_evidence = gaussian_log_evidence(log_det, residual, num_rows, self.log_variances)
         elif self.is_bge:
-            shape, scale = self._variance_prior(sizes[:, None, None])
-            log_evidence = student_log_evidence(log_det, residual, num_rows, shape, scale)
+            shape, scale = self.variance_shape(sizes)[:, None, None], self.variance_scales.unsqueeze(-1)
+            return student_log_evidence(log_det, residual, num_rows, shape, scale) + self._own_scale()
         else:
             log_evidence = student_log_evidence(log_det, residual, num_rows, *self.noise.prior)
         return log_evidence - math.log(len(self.ridges))
@@ -181,7 +178,7 @@ class ParentSetScorer:
         probs = by_scale[torch.arange(len(first), device=node.device), :, index].softmax(-1)
         scale = torch.multinomial(probs[inverse], 1, generator=generator).squeeze(-1)
         factor, residual = regression.factor[inverse, scale], regression.residual[inverse, scale]
-        variance = self._sample_variance(node, residual, sizes, noise_index, generator)
+        variance = self._sample_variance(node, residual, sizes, noise_index, self.variance_scales[scale], generator)
         noise = torch.randn(factor.shape[:-1], dtype=factor.dtype, device=factor.device, generator=generator)
         target = (factor[:, -1] + variance.sqrt().unsqueeze(-1) * noise)[:, :-1, None]
         return torch.linalg.solve_triangular(factor[:, :-1, :-1].mT, target, upper=True).squeeze(-1)
@@ -192,18 +189,26 @@ class ParentSetScorer:
         residual: Tensor,
         sizes: Tensor,
         noise_index: Tensor,
+        prior_scale: Tensor,
         generator: torch.Generator | None,
     ) -> Tensor:
         if self.log_variances is not None:
             index = noise_index if len(self.log_variances) > 1 else torch.zeros_like(noise_index)
             return self.log_variances[index].exp()
-        shape, scale = self._variance_prior(sizes)
-        return inverse_gamma_sample(shape + self.features.rows_of(node) / 2, scale + residual / 2, generator)
+        shape = self.variance_shape(sizes) + self.features.rows_of(node) / 2
+        return inverse_gamma_sample(shape, prior_scale + residual / 2, generator)
 
-    def _variance_prior(self, sizes: Tensor) -> tuple[Tensor, float]:
-        """InverseGamma prior of a node's own variance; BGe's shape grows with the number of parents."""
+    def variance_shape(self, sizes: Tensor) -> Tensor:
+        """Shape of the InverseGamma prior of a node's own variance; BGe's grows with the number of parents."""
         if self.is_bge:
-            return (sizes.to(torch.float64) + 3) / 2, float(self.ridges[0]) / 2
-        return torch.full(sizes.shape, self.noise.prior[0], dtype=torch.float64, device=sizes.device), self.noise.prior[
-            1
-        ]
+            return (sizes.to(torch.float64) + 3) / 2
+        return torch.full(sizes.shape, self.noise.prior[0], dtype=torch.float64, device=sizes.device)
+
+    @property
+    def variance_scales(self) -> Tensor:
+        """Scale of that prior for every prior scale of the coefficients, ``(R,)``."""
+        return self.ridges / 2 if self.is_bge else torch.full_like(self.ridges, self.noise.prior[1])
+
+    def _own_scale(self) -> Tensor:
+        """``(R, G)``: where all nodes share one scale, that of index g has the evidence of g and of no other."""
+        return torch.full_like(self.ridges, -torch.inf).expand(len(self.ridges), -1).clone().fill_diagonal_(0.0)

@@ -8,6 +8,7 @@ from torch import Tensor
 from pyro_pivid.collapsed.features import FeatureGram
 
 _CHUNK_NUMBERS = 1 << 24
+_NOT_FREE = torch.iinfo(torch.long).max
 _ROUNDING = 1e-12
 _ROWS_A_COLUMN = 1.5
 
@@ -33,17 +34,26 @@ def screen_candidates(features: FeatureGram, num_candidates: int, allowed: Tenso
     :param num_candidates: how many candidates a node gets.
     :param allowed: boolean ``(D, D)``, whether i → j may be a link; all by default.
     """
+    place = candidate_places(features, allowed, num_steps=num_candidates)
+    chosen = place.argsort(dim=-1, stable=True)[:, :num_candidates]
+    return chosen.masked_fill(place.gather(-1, chosen) == _NOT_FREE, -1)
+
+
+def candidate_places(features: FeatureGram, allowed: Tensor | None = None, *, num_steps: int = 16) -> Tensor:
+    """How promising each node is as a parent of each other, ``(D, D)``, responses along the rows, the best first.
+
+    :param features: inner products of features and responses.
+    :param allowed: boolean ``(D, D)``, whether i → j may be a link; all by default.
+    :param num_steps: of forward selection.
+    """
     features = features.without_products()
-    num_nodes = features.num_nodes
-    free = ~torch.eye(num_nodes, dtype=torch.bool, device=features.gram.device)
+    free = ~torch.eye(features.num_nodes, dtype=torch.bool, device=features.gram.device)
     if allowed is not None:
-        free = free & allowed
-    forward, marginal = _forward_and_marginal(features, num_candidates, free.mT)
+        free = free & allowed.to(free.device)
+    forward, marginal = _forward_and_marginal(features, num_steps, free.mT)
     partial = _ranks(_partial_correlations(features), free.mT)
     place = torch.minimum(torch.minimum(3 * forward, 3 * partial + 1), 3 * marginal + 2)
-    place = place.masked_fill(~free.mT, torch.iinfo(torch.long).max)
-    chosen = place.argsort(dim=-1, stable=True)[:, :num_candidates]
-    return chosen.masked_fill(~free.mT.gather(-1, chosen), -1)
+    return place.masked_fill(~free.mT, _NOT_FREE)
 
 
 def _ranks(strength: Tensor, free: Tensor) -> Tensor:

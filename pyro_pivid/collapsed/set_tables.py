@@ -21,7 +21,7 @@ from pyro_pivid.collapsed.set_sums import SetSums, by_frequency, candidate_codes
 Score = Callable[[Tensor, Tensor], Tensor]
 
 _ALL_CANDIDATES = 19
-_SCREENED_CANDIDATES = 16
+SCREENED_CANDIDATES = 16
 
 
 def build_tables(
@@ -29,24 +29,27 @@ def build_tables(
     noise: Noise,
     link_prior: LinkPrior,
     *,
+    candidates: Sequence[Tensor],
     edge_scales: Sequence[float] | None = None,
-    num_candidates: int | None = None,
     prune: float = 8.0,
     max_sets: int = 100_000,
 ) -> tuple[list[ParentSetTable], ParentSetScorer, Tensor]:
-    """Tables of all nodes, the scorer they come from and the log weights ``(G,)`` of its noise grid.
+    """Tables of all nodes, the scorer they come from and the log weights ``(G,)`` of its noise values.
 
     >>> from pyro_pivid.collapsed.features import linear_features
     >>> from pyro_pivid.statistics import SufficientStatistics
     >>> statistics = SufficientStatistics.from_data(torch.randn(50, 3), intercept=True)
-    >>> tables, _, weights = build_tables(linear_features(statistics), Noise.parse("per-node"), LinkPrior(3))
+    >>> features, prior = linear_features(statistics), LinkPrior(3)
+    >>> candidates = choose_candidates(features, prior)
+    >>> tables, _, weights = build_tables(features, Noise.parse("per-node"), prior, candidates=candidates)
     >>> len(tables), weights
     (3, tensor([0.], dtype=torch.float64))
 
-    The parameters are those of :class:`~pyro_pivid.collapsed.parent_sets.ParentSetEvidence`.
+    :param candidates: candidate parents of every node, from :func:`choose_candidates`.
+
+    The other parameters are those of :class:`~pyro_pivid.collapsed.parent_sets.ParentSetEvidence`.
     """
     required = link_prior.required.to(features.gram.device)
-    candidates = _candidates(features, num_candidates, link_prior.allowed.to(required.device), required)
     bases = [
         int((required[own, node].long() << torch.arange(len(own), device=own.device)).sum())
         for node, own in enumerate(candidates)
@@ -64,7 +67,12 @@ def build_tables(
     remembered = [RememberedRegressions(scorer, own) for own in candidates]
     judge = _judge(features, noise, link_prior, remembered, edge_scales)
     tables = grow(_score(scorer, link_prior, remembered), judge)
-    return [by_frequency(table) for table in tables], scorer, features.gram.new_zeros(1)
+    num_values = tables[0].scores.shape[1]
+    return (
+        [by_frequency(table) for table in tables],
+        scorer,
+        features.gram.new_zeros(num_values) - math.log(num_values),
+    )
 
 
 def _score(scorer: ParentSetScorer, link_prior: LinkPrior, remembered: Sequence[RememberedRegressions]) -> Score:
@@ -119,7 +127,7 @@ def _shared_noise_tables(
     judge = _judge(features, noise, link_prior, remembered, edge_scales)
     _, rough_score = scores_at(features.gram.new_tensor([start]))
     rough = grow(rough_score, judge)
-    allowed = _allowed_sets(rough, improve_order(order, _order_score(rough, link_prior)))
+    allowed = allowed_sets(rough, improve_order(order, _order_score(rough, link_prior)))
 
     def order_evidence(log_variances: Tensor) -> Tensor:
         scorer, _ = scores_at(log_variances)
@@ -148,7 +156,7 @@ def _order_score(tables: Sequence[ParentSetTable], link_prior: LinkPrior) -> Cal
     return log_evidence
 
 
-def _allowed_sets(tables: Sequence[ParentSetTable], order: Tensor) -> list[tuple[int, Tensor, Tensor]]:
+def allowed_sets(tables: Sequence[ParentSetTable], order: Tensor) -> list[tuple[int, Tensor, Tensor]]:
     """For every node the sets inside its predecessors: codes ``(n,)`` and members ``(n, m)``, -1 beyond the last."""
     allowed = []
     for table in tables:
@@ -161,11 +169,19 @@ def _allowed_sets(tables: Sequence[ParentSetTable], order: Tensor) -> list[tuple
     return allowed
 
 
-def _candidates(features: FeatureGram, num_candidates: int | None, allowed: Tensor, required: Tensor) -> list[Tensor]:
-    """Candidate parents of every node; required ones are always among them."""
+def choose_candidates(features: FeatureGram, link_prior: LinkPrior, num_candidates: int | None = None) -> list[Tensor]:
+    """Candidate parents of every node: all that may be, or those that :func:`screen_candidates` finds most promising.
+
+    Required parents are always among them.
+
+    :param features: inner products of features and responses.
+    :param link_prior: what may be and what has to be.
+    :param num_candidates: how many; by default all up to 20 nodes, otherwise 16.
+    """
+    allowed, required = (part.to(features.gram.device) for part in (link_prior.allowed, link_prior.required))
     others = features.num_nodes - 1
     if num_candidates is None:
-        num_candidates = others if others <= _ALL_CANDIDATES else _SCREENED_CANDIDATES
+        num_candidates = SCREENED_CANDIDATES if is_screened(features.num_nodes) else others
     if not 1 <= num_candidates <= 62 and others:
         raise ValueError(f"Expected between 1 and 62 candidate parents a node, but got {num_candidates}.")
     nodes = torch.arange(features.num_nodes, device=features.gram.device)
@@ -174,3 +190,8 @@ def _candidates(features: FeatureGram, num_candidates: int | None, allowed: Tens
     else:
         own = [row[row >= 0] for row in screen_candidates(features, num_candidates, allowed)]
     return [torch.cat([row, nodes[required[:, node]]]).unique() for node, row in enumerate(own)]
+
+
+def is_screened(num_nodes: int) -> bool:
+    """Whether there are too many nodes to try all as parents."""
+    return num_nodes - 1 > _ALL_CANDIDATES

@@ -107,11 +107,15 @@ def _variances_of_sets(evidence: Any, residual: Tensor, sizes: Tensor, num_links
         by_node = terms.logsumexp(-2) - 0.5 * (num_rows + num_weights).unsqueeze(-1) * logs
         chosen = torch.multinomial((by_node.sum(-2) + evidence.log_noise_weights).softmax(-1), 1)
         return logs[chosen].exp().expand_as(residual)
-    shape, scale = scorer._variance_prior(num_links)
-    shape = shape + (num_rows + num_weights) / 2
-    log_probs = log_prior - shape.unsqueeze(-1) * (scale + squares / 2).log()
-    chosen = torch.multinomial(log_probs.flatten(0, 1).softmax(-1), 1).view(*residual.shape, 1)
-    return _inverse_gamma(shape, scale + squares.gather(-1, chosen).squeeze(-1) / 2)
+    before, scales = scorer.variance_shape(num_links), scorer.variance_scales
+    shape, rates = before + (num_rows + num_weights) / 2, scales + squares / 2
+    log_probs = log_prior + before.unsqueeze(-1) * scales.log() - shape.unsqueeze(-1) * rates.log()
+    if scorer.is_bge:  # one prior scale for all nodes
+        of_all = (log_probs.sum(1) + evidence.log_noise_weights).softmax(-1)
+        chosen = torch.multinomial(of_all, 1).unsqueeze(-1).expand(*residual.shape, 1)
+    else:
+        chosen = torch.multinomial(log_probs.flatten(0, 1).softmax(-1), 1).view(*residual.shape, 1)
+    return _inverse_gamma(shape, rates.gather(-1, chosen).squeeze(-1))
 
 
 def residual_squares(inner: Tensor, cross: Tensor, weights: Tensor, own: Tensor | None = None) -> Tensor:

@@ -246,10 +246,9 @@ def test_errors():
         ParentSetEvidence.from_data(values, prune=5.0)
     with pytest.raises(ValueError, match="features"):
         ParentSetEvidence.from_data(values, features="cubic")
-    with pytest.raises(ValueError, match="BGe"):
-        ParentSetEvidence.from_data(values, edge_scales=(1.0,))
-    with pytest.raises(ValueError, match="edge_scales"):
-        ParentSetEvidence.from_data(values, noise=1.0, edge_scales=(0.0,))
+    for noise in ("per-node", 1.0):
+        with pytest.raises(ValueError, match="edge_scales"):
+            ParentSetEvidence.from_data(values, noise=noise, edge_scales=(0.0,))
     with pytest.raises(ValueError, match="candidate"):
         ParentSetEvidence.from_data(values, num_candidates=0)
     with pytest.raises(ValueError, match="link_probs"):
