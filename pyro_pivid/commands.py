@@ -7,6 +7,7 @@ import math
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ from pyro_pivid.cli import WrongCall
 from pyro_pivid.command_files import read_data, read_truth, writable_folder
 from pyro_pivid.datasets import simulate as draw_data
 from pyro_pivid.estimator import PIVID
-from pyro_pivid.interventions import intervention_column
 from pyro_pivid.knowledge import Knowledge
 from pyro_pivid.posterior import Posterior
+from pyro_pivid.streams import column_names, is_streamed
 
 EDGE_TABLE_FILE = "edges.csv"
 PROBABILITY, WEIGHT = "{:.3f}", "{:.3g}"
@@ -61,7 +62,8 @@ def fit(options: Namespace) -> None:
     out = writable_folder(options.out)
     if (out / "config.json").exists() and not options.overwrite:  # before the work, not after it
         raise FileExistsError(f"{out} holds a posterior already. Pass --overwrite, or choose another folder.")
-    data = read_data(options.data)
+    data: Any = Path(options.data) if is_streamed(options.data) else read_data(options.data)
+    columns = column_names(data) if isinstance(data, Path) else list(data.columns)
     learner = PIVID(
         options.sem,
         inference=options.inference,
@@ -70,7 +72,7 @@ def fit(options: Namespace) -> None:
         noise_family=options.noise_family,
         standardize=options.standardize,
         restarts=options.restarts,
-        knowledge=read_knowledge(options, data),
+        knowledge=read_knowledge(options, columns),
         missing=options.missing,
     )
     start = time.perf_counter()
@@ -90,18 +92,18 @@ def fit(options: Namespace) -> None:
         _say(f"fitted in {seconds:.1f} s; posterior and {EDGE_TABLE_FILE} in {out}")
 
 
-def read_knowledge(options: Namespace, data: pd.DataFrame) -> Knowledge | None:
+def read_knowledge(options: Namespace, columns: Sequence[Any]) -> Knowledge | None:
     """What the options say is known of the columns of the data; ``None`` if they say nothing.
 
     :param options: of ``pivid fit``.
-    :param data: the table, with the column of interventions if there is one.
+    :param columns: of the table, with that of the interventions if there is one.
     :raises WrongCall: for contradictions, and for columns that are not there.
     """
-    column = intervention_column(options.interventions, data)
-    if options.interventions is not None and column is None:
+    names = [str(name) for name in columns]
+    if options.interventions is not None and options.interventions not in names:
         raise WrongCall(
             "Expected --interventions to be the column that holds the targets, one of "
-            f"{', '.join(map(str, data.columns))}, but got {options.interventions!r}."
+            f"{', '.join(names)}, but got {options.interventions!r}."
         )
     try:
         knowledge = Knowledge(
@@ -113,7 +115,7 @@ def read_knowledge(options: Namespace, data: pd.DataFrame) -> Knowledge | None:
         )
         if knowledge.is_empty:
             return None
-        knowledge.resolve([str(name) for name in data.columns if name != column])
+        knowledge.resolve([name for name in names if name != options.interventions])
     except (TypeError, ValueError) as error:
         raise WrongCall(str(error)) from error
     return knowledge

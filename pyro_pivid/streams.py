@@ -57,6 +57,11 @@ def is_streamed(data: Any) -> bool:
     return _is_dask(data)
 
 
+def column_names(path: str | os.PathLike[str]) -> list[str]:
+    """The columns of a folder of Parquet files, without reading any row."""
+    return [str(name) for name in _open_dataset(Path(path)).schema.names]
+
+
 def sum_table(
     data: Any, *, interventions: Any = None, min_rows: int = 2, device: torch.device | str | None = None
 ) -> SummedTable:
@@ -142,6 +147,13 @@ def _open_dask(data: Any, column: str | None) -> tuple[list[str], Iterable[Regim
 
 
 def _open_folder(path: Path, column: str | None) -> tuple[list[str], Iterable[Regimes]]:
+    dataset = _open_dataset(path)
+    labels = list(dataset.schema.names)
+    _variables(labels, column)
+    return labels, _sums_of_batches(dataset, path, column)
+
+
+def _open_dataset(path: Path) -> Any:
     try:
         import pyarrow.dataset
     except ImportError as error:
@@ -156,12 +168,9 @@ def _open_folder(path: Path, column: str | None) -> tuple[list[str], Iterable[Re
             "Pass a folder of them, or the path of one file."
         )
     try:
-        dataset = pyarrow.dataset.dataset([str(file) for file in files], format="parquet")
+        return pyarrow.dataset.dataset([str(file) for file in files], format="parquet")
     except (OSError, ValueError) as error:  # pyarrow's own errors are of these kinds
         raise ValueError(f"Expected readable Parquet files in '{path}', but reading them failed: {error}") from error
-    labels = list(dataset.schema.names)
-    _variables(labels, column)
-    return labels, _sums_of_batches(dataset, path, column)
 
 
 def _sums_of_batches(dataset: Any, path: Path, column: str | None) -> Iterator[Regimes]:

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from benchmarks.harness.own import short_chains
-from pyro_pivid import PIVID, Knowledge
+from pyro_pivid import PIVID, Knowledge, Posterior
+from pyro_pivid.cli import main
 from pyro_pivid.datasets import simulate
 from pyro_pivid.streams import sum_table
 
@@ -77,6 +78,19 @@ def test_interventions_in_a_column(frame, tmp_path):
         streamed = PIVID().fit(data, interventions="target", progress_bar=False)
         close(streamed, kept)
         assert torch.equal(streamed.info["targets"], kept.info["targets"])
+
+
+def test_the_command_line_takes_a_folder(folder, frame, tmp_path, capsys):
+    out, column = tmp_path / "run", frame.columns
+    assert main(["fit", str(folder), "--out", str(out), "--required", f"{column[4]}->{column[0]}", "--quiet"]) == 0
+    assert f"{column[4]}" in capsys.readouterr().out
+    assert Posterior.load(out).edge_probs().loc[column[4], column[0]] == 1.0
+    assert main(["fit", str(folder), "--out", str(tmp_path / "b"), "--required", "nobody->X1"]) == 2
+    assert "nobody" in capsys.readouterr().err
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert main(["fit", str(empty), "--out", str(tmp_path / "c")]) == 1
+    assert "there are none" in capsys.readouterr().err
 
 
 def test_effects_are_in_the_units_of_the_data(folder, frame):

@@ -12,8 +12,8 @@ from pyro_pivid.ops.permutation import precedence_mask
 class LinkPrior:
     r"""Independent links among the pairs that an order allows: i → j is there with probability :math:`p_{ij}`.
 
-    By default :math:`p = \min(1/2, 2 / (D-1))`, so that as many links are expected as there are nodes, whatever the
-    data. Given the order the prior is normalised: a parent set P of a node with predecessors S has
+    By default :math:`p = \min(1/2, 2 / (D-1))`, so that from five nodes on as many links are expected as there are
+    nodes, whatever the data. Given the order the prior is normalised: a parent set P of a node with predecessors S has
 
     .. math:: \log p(P \mid S) = \sum_{i \in P} \log \frac{p_{ij}}{1 - p_{ij}} + \sum_{i \in S} \log (1 - p_{ij}).
 

@@ -65,8 +65,8 @@ class Effect:
     def __str__(self) -> str:
         low, high = self.interval()
         return (
-            f"Effect of {self.contrast} on {self.outcome!r}: mean {self.mean:.3g}, 90 % between {low:.3g} and "
-            f"{high:.3g}, none with probability {self.prob_none:.3g}"
+            f"Effect of {self.contrast} on {self.outcome!r}: mean {_plain(self.mean)}, 90 % between {_plain(low)} and "
+            f"{_plain(high)}, none with probability {self.prob_none:.3g}"
         )
 
     __repr__ = __str__
@@ -98,3 +98,13 @@ def linear_effects(edges: Tensor, cause: int, outcome: int) -> tuple[Tensor, Ten
             break
         total, paths = total + step, paths + reached
     return total[:, outcome], paths[:, outcome] > 0
+
+
+def _plain(value: float) -> str:
+    """Three digits; a thousand is written as such, and not as a power of ten.
+
+    >>> _plain(1234.5), _plain(0.012345), _plain(2e9)
+    ('1230', '0.0123', '2e+09')
+    """
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:.0f}" if 1000 <= abs(rounded) < 1e6 else f"{value:.3g}"

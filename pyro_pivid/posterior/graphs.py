@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -109,7 +110,9 @@ class EquivalenceClasses(Sequence[EquivalenceClass]):
     def __len__(self) -> int:
         return len(self.shares)
 
-    def __getitem__(self, index: int) -> EquivalenceClass:  # type: ignore[override]
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):
             raise IndexError(f"Expected an index below {len(self)}, the number of classes, but got {index}.")
         share, num_links, num_dags = (values[index].item() for values in (self.shares, self.num_links, self.num_dags))

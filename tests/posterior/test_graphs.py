@@ -115,3 +115,10 @@ def test_errors_name_what_there_is():
     with pytest.raises(IndexError, match="the number of classes"):
         posterior.equivalence_classes()[99]
     assert np.isclose(sum(each.share for each in posterior.equivalence_classes()), 1)
+
+
+def test_some_of_the_classes():
+    draws = torch.tensor([[[0, 1.0], [0, 0]]] * 3 + [[[0.0, 0], [0, 0]]])
+    classes = Posterior.from_draws(None, draws, names=["a", "b"]).equivalence_classes()
+    assert [round(own.share, 2) for own in classes[:5]] == [0.75, 0.25]
+    assert [round(own.share, 2) for own in classes[-1:]] == [0.25]
