@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from pyro_pivid.collapsed import DenseEvidence, ExactPosterior, OrderEvidence, ParentSetEvidence
+from pyro_pivid.collapsed.first_look import SHARED_SCALES
 from pyro_pivid.collapsed.sources import ExactSource, mean_edge_probs
 from pyro_pivid.collapsed.variational import CollapsedFit, CollapsedSettings, fit_collapsed
 from pyro_pivid.datasets import simulate
@@ -45,7 +46,8 @@ def _sparse(num_nodes: int, num_edges: int) -> Maker:
             standardize=True,
             seed=seed,
         )
-        return ParentSetEvidence.from_data(torch.tensor(data.to_numpy(copy=True))), truth
+        values = torch.tensor(data.to_numpy(copy=True))
+        return ParentSetEvidence.from_data(values, edge_scales=SHARED_SCALES), truth
 
     return make
 
@@ -165,6 +167,7 @@ def main() -> None:
     parser.add_argument("--num-small", type=int, default=10, help="data sets of each kind at 16 nodes")
     parser.add_argument("--num-large", type=int, default=5, help="data sets of each larger kind")
     parser.add_argument("--first-seed", type=int, default=0, help="of the data sets; the others count up from it")
+    parser.add_argument("--only", default="", metavar="TEXT", help="kinds of data sets whose names have it")
     parser.add_argument("--huge", action="store_true", help="500 nodes, one data set, and nothing else")
     chosen = parser.parse_args()
     torch.set_num_threads(1)  # so that CPU seconds are seconds of an idle machine
@@ -172,7 +175,13 @@ def main() -> None:
     if chosen.huge:
         tables = run(small=(), large=tuple(HUGE), num_large=1, first_seed=chosen.first_seed)
     else:
-        tables = run(num_small=chosen.num_small, num_large=chosen.num_large, first_seed=chosen.first_seed)
+        tables = run(
+            small=[kind for kind in SMALL if chosen.only in kind],
+            large=[kind for kind in LARGE if chosen.only in kind],
+            num_small=chosen.num_small,
+            num_large=chosen.num_large,
+            first_seed=chosen.first_seed,
+        )
     for table in tables:
         if len(table):
             print(table.round(3).to_string())
