@@ -18,12 +18,16 @@ from benchmarks.harness.methods import METHODS
 from benchmarks.harness.report.summary import Group, finished, means
 from pyro_pivid.metrics import edge_entropy
 
+PALETTES = {"own": ("YlOrRd_r", 0.0, 0.8), "trivial": ("Greys", 0.3, 0.85), "peers": ("viridis", 0.0, 0.85)}
 BARS = {"expected_shd": "E[SHD]", "f1": "F1", "nnz": "NNZ"}
 
 
 def colour(method: str) -> Any:
-    """The same colour for a method in all figures."""
-    return plt.get_cmap("tab20")(list(METHODS).index(method) % 20)
+    """The same colour for a method in all figures: warm for the library, grey for the trivial, cool for the peers."""
+    group = METHODS[method].group
+    others = [name for name in METHODS if METHODS[name].group == group]
+    palette, low, high = PALETTES[group]
+    return plt.get_cmap(palette)(low + (high - low) * others.index(method) / max(1, len(others) - 1))
 
 
 def save(figure: Any, path: Path) -> Path:

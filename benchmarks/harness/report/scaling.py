@@ -56,11 +56,13 @@ def against_size(rows: pd.DataFrame, folder: Path) -> Path | None:
     if all(part.empty for _, part in parts.values()):
         return None
     figure, axes = plt.subplots(2, 2, figsize=(11, 8), layout="constrained")
-    for line, cost in zip(axes, ("wall_seconds", "peak_memory"), strict=True):
+    for line, cost in zip(axes, ("cpu_seconds", "peak_memory"), strict=True):
         for axis, (size, (label, part)) in zip(line, parts.items(), strict=True):
             for name in [name for name in METHODS if name in set(part["method"])]:
                 grouped = part[part["method"] == name].groupby(size)[cost].mean()
                 axis.plot(grouped.index, grouped, marker="o", color=colour(name), label=name)
             axis.set(xscale="log", yscale="log", xlabel=label, ylabel=COSTS[cost])
+            axis.set_xticks(sorted(set(part[size])), [f"{value:g}" for value in sorted(set(part[size]))])
+            axis.minorticks_off()
     axes[0][0].legend(fontsize=8)
     return save(figure, folder / "scaling.png")
