@@ -62,14 +62,7 @@ def groups_of(suite: Suite) -> list[Group]:
     families: dict[str, list] = {}
     for case in suite.cases:
         families.setdefault(case.family or case.name, []).append(case)
-    groups = [
-        Group(
-            family if len(cases) == 1 else f"{family} ({len(cases)} sets)",
-            tuple(c.name for c in cases),
-            cases[0].headline,
-        )
-        for family, cases in families.items()
-    ]
+    groups = [Group(name, tuple(c.name for c in cases), cases[0].headline) for name, cases in families.items()]
     both: dict[str, list] = {}
     for case in suite.cases:
         if case.graph and case.make is not None:
