@@ -22,6 +22,7 @@ from torch import Tensor
 from pyro_pivid import PIVID
 from pyro_pivid.collapsed import DenseEvidence, ExactPosterior, ParentSetEvidence
 from pyro_pivid.collapsed.conjugate import inverse_gamma_sample
+from pyro_pivid.collapsed.first_look import SHARED_SCALES
 from pyro_pivid.collapsed.link_prior import LinkPrior
 from pyro_pivid.collapsed.scoring import EDGE_SCALES
 from pyro_pivid.metrics import ece
@@ -66,6 +67,7 @@ class Prior:
     :param num_rows: N.
     :param noise: the variance, or of an InverseGamma one: shape without parents, what each parent adds to it, scale.
     :param ridges: equally likely.
+    :param shared: whether all nodes have the same one, λ, and half of it as the scale of the noise: BGe's prior.
     :param features: of the columns ``(N, m)`` of m parents: equally many of each, parent by parent, then any others.
     :param threshold: below which a weight of the dense model counts as no link; ``None`` for sparse models.
     """
@@ -76,6 +78,7 @@ class Prior:
     ridges: tuple[float, ...]
     features: Callable[[Tensor], Tensor] = scaled
     threshold: float | None = None
+    shared: bool = False
 
     def draw_links(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """An order ``(D,)`` and the links ``(D, D)``."""
@@ -89,10 +92,11 @@ class Prior:
         order, links = self.draw_links(generator)
         table = torch.zeros(self.num_rows, self.num_nodes, dtype=torch.float64)
         weights = torch.zeros(self.num_nodes, self.num_nodes, dtype=torch.float64)
+        common = self._ridge(generator) if self.shared else None
         for node in order.tolist():
             parents = links[:, node].nonzero().squeeze(-1).tolist()
-            variance = self._variance(len(parents), generator)
-            ridge = self.ridges[int(torch.randint(len(self.ridges), (), generator=generator))]
+            ridge = self._ridge(generator) if common is None else common
+            variance = self._variance(len(parents), ridge, generator)
             table[:, node] = variance.sqrt() * torch.randn(self.num_rows, generator=generator, dtype=torch.float64)
             if not parents:
                 continue
@@ -105,10 +109,14 @@ class Prior:
             weights = torch.where(weights.abs() > self.threshold, weights, 0.0)
         return table, weights
 
-    def _variance(self, num_parents: int, generator: torch.Generator) -> Tensor:
+    def _ridge(self, generator: torch.Generator) -> float:
+        return self.ridges[int(torch.randint(len(self.ridges), (), generator=generator))]
+
+    def _variance(self, num_parents: int, ridge: float, generator: torch.Generator) -> Tensor:
         if not isinstance(self.noise, tuple):
             return torch.tensor(self.noise, dtype=torch.float64)
         shape, per_parent, scale = torch.tensor(self.noise, dtype=torch.float64)
+        scale = torch.tensor(ridge / 2, dtype=torch.float64) if self.shared else scale
         return inverse_gamma_sample(shape + per_parent * num_parents, scale, generator)
 
     def _weights(self, terms: Tensor, parents: Tensor) -> Tensor:
@@ -248,12 +256,15 @@ def models(num_nodes: int = 8) -> dict[str, tuple[Prior, Inference]]:
     mixed = tuple(1 / scale**2 for scale in EDGE_SCALES)
     # Shape (α_w - D + m + 1) / 2 of BGe's variances, with α_w = D + 2.
     bge_prior = Prior(num_nodes, 50, (1.5, 0.5, BGE_RIDGE / 2), (BGE_RIDGE,), columns)
+    shared = tuple(1 / scale**2 for scale in SHARED_SCALES)
+    shared_prior = replace(bge_prior, ridges=shared, shared=True)
     mixed_prior = Prior(num_nodes, 50, 1.0, mixed)
     dense_prior = Prior(num_nodes, 50, 1.0, (1.0,), columns, threshold=LINK_THRESHOLD)
     spline_prior = Prior(num_nodes, 25, (0.5, 0.0, 0.5), mixed, spline)
     collapsed = estimator(noise=1.0, inference="collapsed")
     return {
         "per-node (BGe), own units": (bge_prior, sparse()),
+        "the same, effect sizes mixed": (shared_prior, sparse(edge_scales=SHARED_SCALES)),
         "equal noise": (mixed_prior, sparse(noise="equal")),
         "known noise": (mixed_prior, sparse(noise=1.0)),
         "dense normal, known noise": (dense_prior, dense),
