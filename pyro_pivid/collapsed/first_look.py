@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 from torch import Tensor
 
+from pyro_pivid.collapsed.growing import warn_of_limit, without_warnings
 from pyro_pivid.collapsed.scoring import ParentSetScorer
 from pyro_pivid.collapsed.screening import candidate_places
 from pyro_pivid.collapsed.set_tables import allowed_sets
@@ -48,13 +49,15 @@ def first_look(
     if not (widen or choose):
         return None
     start = scales[1:2] if choose and scales is not None else scales
-    evidence = make(candidates, start)
-    if widen:
-        evidence = find_candidates(evidence, lambda other: make(other, start))
-    if choose and scales is not None:
-        chosen = likely_scales(evidence, scales)
-        if chosen != list(start or ()):
-            evidence = make([table.candidates for table in evidence.tables], chosen)
+    with without_warnings():
+        evidence = make(candidates, start)
+        if widen:
+            evidence = find_candidates(evidence, lambda other: make(other, start))
+        if choose and scales is not None:
+            chosen = likely_scales(evidence, scales)
+            if chosen != list(start or ()):
+                evidence = make([table.candidates for table in evidence.tables], chosen)
+    warn_of_limit(evidence.tables)
     return evidence
 
 

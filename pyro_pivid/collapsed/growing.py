@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -106,13 +107,36 @@ def grow_table(
         grown += int(keep.sum())
         growing = new if size == first_size + 1 else new[keep]
         level, best = new, torch.maximum(scores, best_subset)
-    if limit_hit:
-        logger.warning("Parent sets of node %d stopped growing at %d sets of up to %d parents.", node, grown, size)
     sets, all_scores = (torch.cat(parts) for parts in zip(*kept, strict=True))
     if judge is not None:
         all_scores = all_scores[:, :-1]
     order = all_scores.amax(-1).argsort(descending=True)
-    return ParentSetTable(node, candidates, sets[order], all_scores[order], limit_hit)
+    table = ParentSetTable(node, candidates, sets[order], all_scores[order], limit_hit)
+    warn_of_limit([table])
+    return table
+
+
+def warn_of_limit(tables: Sequence[ParentSetTable]) -> None:
+    """Say which tables stopped growing at the limit on memory."""
+    for table in tables:
+        if table.limit_hit:
+            logger.warning(
+                "Parent sets of node %d stopped growing at %d sets of up to %d parents.",
+                table.node,
+                len(table.sets),
+                table.largest_set(),
+            )
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Tables that are not the last word stop growing in silence."""
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _both(

@@ -146,3 +146,12 @@ def test_required_links_hold_in_the_first_look():
     evidence = ParentSetEvidence.from_data(values, edge_scales=SHARED_SCALES, link_probs=probs)
     order = torch.tensor([child, parent, *(k for k in range(24) if k not in (child, parent))])
     assert evidence.edge_probs_given_order(order)[child, parent] == 1.0
+
+
+def test_a_limit_that_is_hit_is_told_once_a_node(caplog):
+    values = standardised(linear_data(40, 6, seed=4))
+    settings = {"edge_scales": SHARED_SCALES, "link_probs": 0.9, "max_sets": 4}
+    evidence = ParentSetEvidence.from_data(values, **settings)
+    stopped = [table.node for table in evidence.tables if table.limit_hit]
+    assert stopped
+    assert [record.args[0] for record in caplog.records] == stopped
