@@ -115,8 +115,9 @@ def test_a_killed_peer_is_an_error(use_adapter, data):
             "import numpy; numpy.savez(folder / 'graphs.npz', graphs=numpy.full((1, 3, 3), numpy.nan))" + GOOD_REPORT,
             "finite",
         ),
+        ("import numpy; numpy.savez(folder / 'graphs.npz', graphs=numpy.eye(3)[None])" + GOOD_REPORT, "its own parent"),
     ],
-    ids=["nothing", "no npz", "no report", "wrong shape", "no graph", "nan"],
+    ids=["nothing", "no npz", "no report", "wrong shape", "no graph", "nan", "loop"],
 )
 def test_wrong_output_is_an_error(use_adapter, data, source, message):
     use_adapter(source)

@@ -159,5 +159,7 @@ def _read_answer(run: PeerRun, folder: Path, *, num_nodes: int) -> None:
         run.error = f"wrong output: expected graphs of shape (S, {num_nodes}, {num_nodes}), but got {graphs.shape}"
     elif graphs.dtype.kind not in "biuf" or not np.isfinite(graphs).all():
         run.error = "wrong output: expected finite numbers in the graphs"
+    elif (loops := np.abs(np.diagonal(graphs, axis1=1, axis2=2))).any():
+        run.error = f"wrong output: a node is its own parent, with a weight of {loops.max():.2g}"
     else:
         run.graphs = graphs
