@@ -197,7 +197,7 @@ def test_interventions_that_are_no_column(folder, frame):
 def test_pieces_on_the_workers_of_a_cluster(frame):
     distributed = pytest.importorskip("distributed")
     with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
         distributed.Client(cluster),
     ):
         streamed = PIVID().fit(dd.from_pandas(frame, npartitions=3), progress_bar=False)
