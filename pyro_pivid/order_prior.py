@@ -41,10 +41,15 @@ def make_order_law(prior: Any, like: Tensor, before: Any = None) -> PlackettLuce
     law = _plain_law(prior, like)
     if before is None:
         return law
-    return RestrictedOrders(law, before, normalize=_is_function(prior))
+    return RestrictedOrders(law, before, normalize=is_function(prior))
 
 
-def _is_function(prior: Any) -> bool:
+def is_function(prior: Any) -> bool:
+    """Whether a prior is a Pyro function, which may sample latent sites, and not a law or scores.
+
+    >>> is_function(lambda: torch.zeros(3)), is_function(None), is_function(PlackettLuce(torch.zeros(3)))
+    (True, False, False)
+    """
     return callable(prior) and not isinstance(prior, Tensor | Distribution)
 
 
@@ -52,7 +57,7 @@ def _plain_law(prior: Any, like: Tensor) -> PlackettLuce:
     num_nodes = like.shape[-1]
     if prior is None:
         return PlackettLuce(like.new_zeros(num_nodes))
-    if _is_function(prior):
+    if is_function(prior):
         prior = call_with_nodes(prior, num_nodes)
     if not isinstance(prior, Distribution):
         prior = PlackettLuce(_scores(prior, like))

@@ -93,7 +93,7 @@ class Integrated:
         )
         done.source.basis = basis
         info = {"inference": "collapsed", "diagnosis": done.diagnosis, "seed": seed}
-        return Route(done.source, scales, info | {"losses": done.losses[0], "restart_losses": done.losses})
+        return Route(done.source, scales, info | {"losses": done.losses})
 
     def _fit_imputed(self, problem: Problem, seed: int) -> Route:
         scales = standardize(problem.values)[2] if self.standardize else None
@@ -117,7 +117,7 @@ class Integrated:
             f"{len(source.sources)} completed tables were fitted and mixed. Between them the probability of a link has "
             f"a standard deviation of at most {spread:.3f}. The last fit says: {infos[-1]['diagnosis']}"
         )
-        kept: dict[str, Any] = {key: infos[-1][key] for key in ("losses", "restart_losses") if key in infos[-1]}
+        kept: dict[str, Any] = {key: infos[-1][key] for key in ("losses",) if key in infos[-1]}
         return Route(source, scales, {"inference": infos[-1]["inference"], "diagnosis": words, "seed": seed, **kept})
 
 

@@ -6,10 +6,12 @@ import torch
 from torch import Tensor
 
 from pyro_pivid.distributions.plackett_luce_mixture import PlackettLuceMixture
+from pyro_pivid.inference.plateau import Plateau
 from pyro_pivid.ops.permutation import order_to_rank
 
 _START_SPACING = 0.3
-_LEARNING_RATE = 0.2
+_LEARNING_RATE = 0.4
+_PLATEAU = Plateau(window=8, gain=0.5)
 
 
 def fit_covering_law(
@@ -18,7 +20,7 @@ def fit_covering_law(
     before: Tensor | None = None,
     num_components: int = 4,
     num_steps: int = 100,
-    batch_size: int = 256,
+    batch_size: int = 128,
     seed: int = 0,
 ) -> PlackettLuceMixture:
     """A mixture of Plackett-Luce laws fitted to draws of orders by maximum likelihood.
@@ -35,7 +37,7 @@ def fit_covering_law(
     :param orders: draws ``(S, D)``.
     :param before: boolean ``(D, D)``: i comes before j in all of them.
     :param num_components: components of the mixture, which start from as many of the draws.
-    :param num_steps: steps of Adam.
+    :param num_steps: steps of Adam, at most; fewer where the likelihood settles.
     :param batch_size: draws looked at in each step.
     :param seed: of starts and batches.
     """
@@ -45,11 +47,14 @@ def fit_covering_law(
     scores = (_START_SPACING * (rank.mean(-1, keepdim=True) - rank)).requires_grad_()
     weights = torch.zeros(num_components, dtype=torch.float64, device=orders.device, requires_grad=True)
     optimizer = torch.optim.Adam([scores, weights], lr=_LEARNING_RATE)
-    for step in range(num_steps):
-        optimizer.param_groups[0]["lr"] = _LEARNING_RATE * min(1.0, 2 * (1 - step / num_steps))
+    losses: list[float] = []
+    while len(losses) < num_steps:
+        optimizer.param_groups[0]["lr"] = _LEARNING_RATE * min(1.0, 3 * (1 - len(losses) / num_steps))
         chosen = torch.randint(len(orders), (batch_size,), generator=generator, device=orders.device)
         loss = -PlackettLuceMixture(weights, scores, before, validate_args=False).log_prob(orders[chosen]).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        losses.append(loss.item())
+        num_steps = min(num_steps, _PLATEAU.last_step(losses, start=len(losses)) or num_steps)
     return PlackettLuceMixture(weights.detach(), scores.detach(), before)

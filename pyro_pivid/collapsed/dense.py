@@ -101,6 +101,7 @@ class DenseEvidence:
 
     def log_evidence(self, order: Tensor) -> Tensor:
         """Exact ``log p(X | order)``, shape ``(...)`` for orders of shape ``(..., D)``."""
+        order = check_orders(order, self.num_nodes)
         log_det, residual = self._log_dets_and_residuals(order, self.groups.factors(order))
         num_rows = self.statistics.rows_of(order)
         if self.noise.scale is not None:
@@ -117,6 +118,7 @@ class DenseEvidence:
         the inverse of a triangular matrix has the inverses of its leading blocks as leading blocks: one triangular
         solve draws all nodes at once.
         """
+        order = check_orders(order, self.num_nodes)
         factors = self.groups.factors(order)
         shape = (*order.shape, self.num_nodes)
         noise = torch.randn(shape, dtype=torch.float64, device=order.device, generator=generator)
@@ -132,6 +134,7 @@ class DenseEvidence:
 
         The variance of edge i → j is the noise variance of ``j`` times the second tensor.
         """
+        order = check_orders(order, self.num_nodes)
         eye = torch.eye(self.num_nodes, dtype=torch.float64, device=order.device)
 
         def moments(factor: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pyro
@@ -14,10 +15,11 @@ from pyro_pivid.collapsed.evidence import OrderEvidence
 from pyro_pivid.distributions import PlackettLuce, RestrictedOrders
 from pyro_pivid.distributions.plackett_luce_mixture import PlackettLuceMixture
 from pyro_pivid.ops.graph import topological_order
-from pyro_pivid.order_prior import make_order_law
+from pyro_pivid.order_prior import is_function, make_order_law
 
-# Particles stand left of two dimensions, as in relaxed inference: one prior function of a user serves both.
+# Restarts and particles stand left of two dimensions, as in relaxed inference: one prior of a user's serves both.
 MAX_PLATE_NESTING = 2
+RESTART_DIM = -1 - MAX_PLATE_NESTING
 _SYMMETRY_BREAKING = 0.1
 
 
@@ -38,26 +40,49 @@ class OrderModel:
     :param order_prior: ``None`` (uniform), scores ``(D,)``, a :class:`~pyro_pivid.distributions.PlackettLuce`, or a
         Pyro function that returns scores or such a law and may sample latent sites.
     :param before: boolean ``(D, D)``: i has to come before j. The prior is cut to the orders that agree.
+    :param num_restarts: so many orders at once, for guides that are fitted side by side: all sites are then in a plate
+        ``"restarts"`` at dimension -3.
     """
 
-    def __init__(self, evidence: OrderEvidence, order_prior: Any = None, *, before: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        evidence: OrderEvidence,
+        order_prior: Any = None,
+        *,
+        before: Tensor | None = None,
+        num_restarts: int = 1,
+    ) -> None:
         self.evidence = evidence
+        self.num_restarts = num_restarts
         self.order_prior = order_prior
         self.before = before if before is not None and bool(before.any()) else None
         weights = evidence.log_noise_weights
         self._like = torch.zeros(evidence.num_nodes, dtype=weights.dtype, device=weights.device)
+        self._fixed_law: PlackettLuce | RestrictedOrders | None = None
 
     def __call__(self, *_: Any) -> Tensor:
         """Draw an order and weigh it by its evidence; data that a fit loop passes along are not looked at."""
-        order = pyro.sample("order", self.order_law())
-        with torch.no_grad():
-            log_evidence = self.evidence.log_evidence(order)
-        pyro.factor("evidence", log_evidence)
+        with self.restarts():
+            order = pyro.sample("order", self.order_law())
+            with torch.no_grad():
+                log_evidence = self.evidence.log_evidence(order)
+            pyro.factor("evidence", log_evidence)
         return order
+
+    def restarts(self) -> AbstractContextManager[Any]:
+        """The plate of the restarts; nothing where there is one."""
+        if self.num_restarts == 1:
+            return nullcontext()
+        return pyro.plate("restarts", self.num_restarts, dim=RESTART_DIM)
 
     def order_law(self) -> PlackettLuce | RestrictedOrders:
         """The prior of the order, latent sites of its own drawn first; not normalised where ``before`` cuts it."""
-        return make_order_law(self.order_prior, self._like, self.before)
+        if self._fixed_law is not None:
+            return self._fixed_law
+        law = make_order_law(self.order_prior, self._like, self.before)
+        if not is_function(self.order_prior):
+            self._fixed_law = law
+        return law
 
     def first_order(self) -> Tensor:
         """The first order that ``before`` allows, nodes by their numbers."""
@@ -76,7 +101,8 @@ class OrderGuide:
     """A mixture of Plackett-Luce laws that starts all but uniform: ``guide()`` draws an order.
 
     Parameters: ``guide.order_scores`` ``(K, D)``, which start with a little noise so that components can part, and
-    ``guide.component_logits`` ``(K,)``. Latent sites of the model's order prior are covered by an ``AutoNormal``.
+    ``guide.component_logits`` ``(K,)``; for R restarts at once ``(R, 1, 1, K, D)`` and ``(R, 1, 1, K)``. Latent sites
+    of the model's order prior are covered by an ``AutoNormal``, for one restart at a time.
 
     >>> from pyro_pivid.collapsed import DenseEvidence
     >>> guide = OrderGuide(OrderModel(DenseEvidence.from_data(torch.randn(20, 3), noise=1.0)), num_components=2)
@@ -93,24 +119,36 @@ class OrderGuide:
         self.model = model
         self.num_components = num_components
         extra = model.extra_sites()
+        if extra and model.num_restarts > 1:
+            raise ValueError(
+                f"Expected one restart at a time for an order prior with latent sites ({', '.join(extra)}), but got "
+                f"{model.num_restarts}. Fit them one after the other."
+            )
         self._autoguide = AutoNormal(poutine.block(model, expose=extra)) if extra else None
 
     def __call__(self, *_: Any) -> dict[str, Tensor]:
         """Draw from the approximate posterior."""
         values = dict(self._autoguide()) if self._autoguide is not None else {}
-        values["order"] = pyro.sample("order", self.order_law())
+        with self.model.restarts():
+            values["order"] = pyro.sample("order", self.order_law())
         return values
 
     def order_law(self) -> PlackettLuceMixture:
         """The approximate posterior of the order."""
         like = self.model.evidence.log_noise_weights
-        shape = (self.num_components, self.model.evidence.num_nodes)
+        num_restarts = self.model.num_restarts
+        shape: tuple[int, ...] = (self.num_components,)
+        if num_restarts > 1:
+            shape = (num_restarts, *[1] * MAX_PLATE_NESTING, self.num_components)
+        weights = pyro.param("guide.component_logits", lambda: like.new_zeros(shape))
         scores = pyro.param(
             "guide.order_scores",
-            lambda: _SYMMETRY_BREAKING * torch.randn(shape, dtype=like.dtype, device=like.device),
+            lambda: (
+                _SYMMETRY_BREAKING * torch.randn(*shape, len(self.model._like), dtype=like.dtype, device=like.device)
+            ),
         )
-        weights = pyro.param("guide.component_logits", lambda: like.new_zeros(self.num_components))
-        return PlackettLuceMixture(weights, scores, self.model.before)
+        # Its values are its own draws; a parameter that is not finite is told of by the loss.
+        return PlackettLuceMixture(weights, scores, self.model.before, validate_args=False)
 
 
 @torch.no_grad()

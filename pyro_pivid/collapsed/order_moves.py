@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -10,6 +11,9 @@ from torch import Tensor
 from pyro_pivid.collapsed.evidence import OrderEvidence, check_orders
 from pyro_pivid.collapsed.order_terms import OrderTerms, PrecedenceTerms, PriorTerms, make_terms
 from pyro_pivid.distributions import PlackettLuce
+
+_LEVEL_SWEEPS = 2  # apart, for a look whether chains still climb
+_LEVEL_NATS = 0.1
 
 
 class OrderChains:
@@ -48,27 +52,51 @@ class OrderChains:
             self.terms.append(PrecedenceTerms(before))
 
     def run(
-        self, order: Tensor, generator: torch.Generator, *, num_warmup: int, num_sweeps: int, entropy: float = 0.0
+        self,
+        order: Tensor,
+        generator: torch.Generator,
+        *,
+        num_warmup: int,
+        num_sweeps: int,
+        entropy: float = 0.0,
+        is_settled: Callable[[Tensor], bool] = lambda order: False,
+        is_enough: Callable[[Tensor], bool] = lambda order: False,
     ) -> Tensor:
         """Orders of the chains ``(n, D)`` after each sweep but those of the warm-up, shape ``(n, num_sweeps, D)``.
 
-        Half-way through the warm-up and at its end, chains that are stuck where no posterior mass can be
+        The warm-up ends early once the posterior probability of the orders neither rises nor falls, if the caller finds
+        them settled too. Half-way through it and at its end, chains that are stuck where no posterior mass can be
         (:meth:`hopeless`) start anew from one of the others.
 
         :param order: where the chains start.
         :param generator: of all random numbers.
-        :param num_warmup: sweeps before orders are kept.
-        :param num_sweeps: sweeps after which they are.
+        :param num_warmup: sweeps before orders are kept, at most.
+        :param num_sweeps: sweeps after which they are, at most.
         :param entropy: of the posterior over orders, or a lower bound of it.
+        :param is_settled: called with the orders of chains that neither rise nor fall: whether the warm-up may end.
+        :param is_enough: called with the orders after each sweep that is kept: whether it is the last.
         """
         order, kept = check_orders(order, self.num_nodes), []
-        for sweep in range(1, num_warmup + num_sweeps + 1):
+        weights = [self.log_weights(order)]
+        for sweep in range(1, num_warmup + 1):
             order = self.sweep(order, generator)
-            if sweep in (num_warmup // 2, num_warmup):
+            weights.append(self.log_weights(order))
+            over = sweep == num_warmup or (_is_level(weights) and is_settled(order))
+            if over or sweep == num_warmup // 2:
                 order = self._replace_hopeless(order, generator, entropy)
-            if sweep > num_warmup:
-                kept.append(order)
+            if over:
+                break
+        for _ in range(num_sweeps):
+            order = self.sweep(order, generator)
+            kept.append(order)
+            if is_enough(order):
+                break
         return torch.stack(kept, 1)
+
+    def log_weights(self, order: Tensor) -> Tensor:
+        """Log posterior of orders ``(n, D)`` up to a constant, shape ``(n,)``."""
+        weight = self.evidence.log_evidence(order)
+        return weight if self.prior is None else weight + self.prior.log_prob(order)
 
     def hopeless(self, order: Tensor, entropy: float = 0.0) -> Tensor:
         """Whether chains ``(n, D)`` are where less than a thousandth of the posterior can be, booleans ``(n,)``.
@@ -79,9 +107,7 @@ class OrderChains:
         :param order: one order for each chain.
         :param entropy: of the posterior over orders, or a lower bound of it.
         """
-        weight = self.evidence.log_evidence(order)
-        if self.prior is not None:
-            weight = weight + self.prior.log_prob(order)
+        weight = self.log_weights(order)
         margin = max(math.lgamma(self.num_nodes + 1) - entropy, 0.0) + math.log(1000)
         return weight < weight.median() - margin
 
@@ -112,10 +138,28 @@ class OrderChains:
 
     def insert(self, order: Tensor, node: Tensor, generator: torch.Generator) -> Tensor:
         """Take ``node (n,)`` out of the orders ``(n, D)`` and put it back in a place drawn from their posterior."""
-        rest = order[order != node.unsqueeze(-1)].view(len(order), -1)
-        scores = torch.stack([term.insertion_scores(rest, node) for term in self.terms]).sum(0)
-        waits = torch.empty_like(scores).exponential_(generator=generator)
-        place = (scores - waits.log()).argmax(-1, keepdim=True)
-        index = torch.arange(self.num_nodes, device=order.device).expand_as(order)
-        padded = torch.nn.functional.pad(rest, (0, 1)).gather(-1, (index - (index > place).long()))
+        index = torch.arange(self.num_nodes, device=order.device)
+        taken = (order == node.unsqueeze(-1)).int().argmax(-1, keepdim=True)
+        rest = order.gather(-1, index[:-1] + (index[:-1] >= taken))
+        scores = self.terms[0].insertion_scores(rest, node)
+        for term in self.terms[1:]:
+            scores = scores + term.insertion_scores(rest, node)
+        noise = torch.rand(scores.shape, dtype=scores.dtype, device=scores.device, generator=generator)
+        place = (scores - (-noise.log()).log()).argmax(-1, keepdim=True)
+        padded = torch.nn.functional.pad(rest, (0, 1)).gather(-1, index - (index > place).long())
         return padded.scatter(-1, place, node.unsqueeze(-1))
+
+
+def _is_level(weights: Sequence[Tensor]) -> bool:
+    """Whether log weights of chains, sweep by sweep, have stopped to rise or fall, but for chance.
+
+    >>> _is_level([torch.tensor([0.0, 1.0]) + 5 * sweep for sweep in range(9)])
+    False
+    >>> _is_level([torch.tensor([0.0, 1.0])] * 9)
+    True
+    """
+    if len(weights) <= 2 * _LEVEL_SWEEPS:
+        return False
+    change = weights[-1] - weights[-1 - _LEVEL_SWEEPS]
+    chance = 2 * change.std().item() / math.sqrt(len(change)) if len(change) > 1 else math.inf
+    return abs(change.mean().item()) <= max(chance, _LEVEL_NATS)

@@ -7,13 +7,12 @@ touches two terms, and all D places of a node need only three terms for each of 
 
 from __future__ import annotations
 
-import math
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from pyro_pivid.collapsed.conjugate import gaussian_log_evidence, student_log_evidence
+from pyro_pivid.collapsed.conjugate import student_log_evidence
 from pyro_pivid.collapsed.dense import DenseEvidence
 from pyro_pivid.collapsed.dense_cut import CutDenseEvidence
 from pyro_pivid.collapsed.dense_cut_terms import CutDenseTerms, place_sums
@@ -136,10 +135,12 @@ class DenseTerms:
         return logs.cumsum(-1) - logs
 
     def _local(self, node: Tensor, log_det: Tensor, residual: Tensor) -> Tensor:
-        num_rows = self.evidence.statistics.rows_of(node)
+        """Terms of nodes up to what is the same for every order."""
         if self.evidence.noise.scale is not None:
-            return gaussian_log_evidence(log_det, residual, num_rows, 2 * math.log(self.evidence.noise.scale))
-        return student_log_evidence(log_det, residual, num_rows, *self.evidence.noise.prior)
+            return -0.5 * torch.add(log_det, residual, alpha=self.evidence.noise.scale**-2)
+        return student_log_evidence(
+            log_det, residual, self.evidence.statistics.rows_of(node), *self.evidence.noise.prior
+        )
 
 
 class SparseTerms:

@@ -126,15 +126,15 @@ class OrderLattice:
             raise ValueError(f"Expected a local table of shape (D, 2^(D-1)), but got {tuple(local.shape)}.")
         self.local = local
         self._nodes = torch.arange(self.num_nodes, device=local.device)
-        self._layers = _layers(self.num_nodes, local.device)
         self._forward: Tensor | None = None
 
     def forward(self) -> Tensor:
         """Log of the sum over all orders of the nodes *in* every subset, shape ``(2^D,)``; computed once."""
         if self._forward is None:
-            sums = self.local.new_zeros(1 << self.num_nodes)
-            for layer in self._layers[1:]:
-                sums[layer] = self.last_node_terms(sums, layer).logsumexp(-1)
+            sums, local = self.local.new_zeros(1 << self.num_nodes), self.local.reshape(-1)
+            for size in range(1, self.num_nodes + 1):
+                subsets, smaller, entries = _steps(self.num_nodes, size, self.local.device, down=True)
+                sums[subsets] = (sums[smaller] + local[entries]).logsumexp(-1)
             self._forward = sums
         return self._forward
 
@@ -147,12 +147,10 @@ class OrderLattice:
 
     def backward(self) -> Tensor:
         """Log of the sum over all orders of the nodes *not* in every subset, shape ``(2^D,)``."""
-        sums = self.local.new_zeros(1 << self.num_nodes)
-        bits = torch.ones_like(self._nodes) << self._nodes
-        for layer in reversed(self._layers[:-1]):
-            subsets = layer.unsqueeze(-1)
-            terms = sums[subsets | bits] + self.local[self._nodes, remove_bit(subsets & ~bits, self._nodes)]
-            sums[layer] = terms.masked_fill(subsets & bits != 0, -torch.inf).logsumexp(-1)
+        sums, local = self.local.new_zeros(1 << self.num_nodes), self.local.reshape(-1)
+        for size in reversed(range(self.num_nodes)):
+            subsets, larger, entries = _steps(self.num_nodes, size, self.local.device, down=False)
+            sums[subsets] = (sums[larger] + local[entries]).logsumexp(-1)
         return sums
 
     def log_total(self) -> Tensor:
@@ -185,6 +183,29 @@ def _layers(num_nodes: int, device: torch.device) -> tuple[Tensor, ...]:
     """The subsets by their size, from the empty one to the full one."""
     sizes = membership(num_nodes, device).sum(-1)
     return sizes.argsort(stable=True).split(sizes.bincount().tolist())
+
+
+def _steps(num_nodes: int, size: int, device: torch.device, *, down: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """The n subsets of a size, what they become with one node less (``down``) or more, and that node's local entries.
+
+    Shapes ``(n,)``, ``(n, k)`` and ``(n, k)`` for the k nodes that can leave or come; entries are places in the local
+    table as one row. All of them together take 16 D 2^D bytes, and are kept up to 16 nodes.
+    """
+    make = _remembered_steps if num_nodes <= _REMEMBERED_NODES else _make_steps
+    return make(num_nodes, size, device, down)
+
+
+def _make_steps(num_nodes: int, size: int, device: torch.device, down: bool) -> tuple[Tensor, Tensor, Tensor]:
+    subsets = _layers(num_nodes, device)[size]
+    bits = (subsets.unsqueeze(-1) >> torch.arange(num_nodes, device=device)) & 1 == 1
+    nodes = (bits if down else ~bits).nonzero()[:, 1].view(len(subsets), -1)
+    changed = subsets.unsqueeze(-1) ^ (torch.ones_like(nodes) << nodes)
+    smaller = changed if down else subsets.unsqueeze(-1)
+    return subsets, changed, (nodes << (num_nodes - 1)) + remove_bit(smaller, nodes)
+
+
+_REMEMBERED_NODES = 16
+_remembered_steps = lru_cache(maxsize=4 * _REMEMBERED_NODES)(_make_steps)
 
 
 def _zeta(log_values: Tensor, source: int) -> Tensor:

@@ -4,6 +4,7 @@ from pyro_pivid.inference.checkpoint import CheckpointError, read_folder, write_
 from pyro_pivid.inference.early_stopping import EarlyStopping
 from pyro_pivid.inference.elbo import LeaveOneOutELBO
 from pyro_pivid.inference.fit import DivergedError, FitSettings, fit
+from pyro_pivid.inference.plateau import Plateau
 from pyro_pivid.inference.restarts import Restarts, run_restarts
 from pyro_pivid.inference.result import FitResult
 from pyro_pivid.inference.schedules import hold_then_anneal
@@ -15,6 +16,7 @@ __all__ = [
     "FitResult",
     "FitSettings",
     "LeaveOneOutELBO",
+    "Plateau",
     "Restarts",
     "fit",
     "hold_then_anneal",

@@ -37,6 +37,9 @@ class LeaveOneOutELBO(ELBO):
     * ``expected_likelihood``: where an observed site knows its expectation over independent random edges, those of a
       site named ``"edges"`` (linear models with normal noise), so that no graph need be drawn.
 
+    What a plate keeps independent stays apart: the :math:`f_s` of a site inside a plate are those of each entry of the
+    plate, from the terms inside it and those that all entries share.
+
     All particles run at once in one vectorised plate, so the model's structure must be static.
 
     >>> import pyro, pyro.distributions as dist
@@ -75,13 +78,15 @@ class LeaveOneOutELBO(ELBO):
         self.analytic_kl = analytic_kl
         self.expected_likelihood = expected_likelihood
         self.scale_advantages = scale_advantages
+        self._sites_match = False
         self._draws_edges = False  # becomes true when something turns out to need a draw of the edges
 
     def _get_trace(self, model: Program, guide: Program, args: Any, kwargs: Any) -> tuple[Trace, Trace]:
         guide_trace = poutine.trace(guide).get_trace(*args, **kwargs)
         model_trace = poutine.trace(poutine.replay(model, trace=guide_trace)).get_trace(*args, **kwargs)
-        if is_validation_enabled():
+        if is_validation_enabled() and not self._sites_match:  # the structure is static: one look is enough
             check_model_guide_match(model_trace, guide_trace, self.max_plate_nesting)
+            self._sites_match = True
         return prune_subsample_sites(model_trace), prune_subsample_sites(guide_trace)
 
     def loss(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> float:
@@ -91,12 +96,13 @@ class LeaveOneOutELBO(ELBO):
 
     def differentiable_loss(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
         """The negative ELBO whose gradient is the estimator above."""
-        log_weights, scores = self._log_weights_and_scores(model, guide, args, kwargs)
-        elbo = log_weights.mean()
-        if scores is None:
-            return -elbo
-        surrogate = (self._advantages(log_weights.detach()) * scores).mean()
-        return -(elbo + surrogate - surrogate.detach())
+        terms, scores = self._terms_and_scores(model, guide, args, kwargs)
+        elbo = _by_particle(terms).mean()
+        for score in scores:
+            cost = sum((_sum_to(term.detach(), score.shape) for term in terms), torch.zeros(()))
+            surrogate = (self._advantages(cost) * score).sum() / len(score)
+            elbo = elbo + surrogate - surrogate.detach()
+        return -elbo
 
     def loss_and_grads(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> float:
         """Accumulate gradients in the parameters and return the negative ELBO."""
@@ -107,32 +113,34 @@ class LeaveOneOutELBO(ELBO):
 
     def log_weights(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
         """One term of the ELBO for each particle, shape ``(num_particles,)``."""
-        return self._log_weights_and_scores(model, guide, args, kwargs)[0]
+        return _by_particle(self._terms_and_scores(model, guide, args, kwargs)[0])
 
-    def _log_weights_and_scores(
+    def _terms_and_scores(
         self, model: Program, guide: Program, args: Any, kwargs: Any
-    ) -> tuple[Tensor, Tensor | None]:
-        """Log-weights of the particles, and the log-probability of their sites that are not reparameterised."""
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Terms whose sum is the ELBO, and log-probabilities of guide sites that are not reparameterised.
+
+        All are of shape ``(num_particles, ...)`` with one dimension for each plate.
+        """
         if self.max_plate_nesting == float("inf"):
             self._guess_max_plate_nesting(model, guide, args, kwargs)
         model, guide = self._vectorized_num_particles(model), self._vectorized_num_particles(guide)
         model_trace, guide_trace, exact = self._traces(model, guide, args, kwargs)
         model_trace.compute_log_prob(lambda name, _: name not in exact)
         guide_trace.compute_log_prob(lambda name, site: name not in exact or not _is_reparameterized(site))
-        total: Any = 0.0
-        scores: Tensor | None = None
+        terms, scores = [], []
         for name, site in model_trace.nodes.items():
             if site["type"] == "sample":
-                total = total + self._by_particle(exact[name] if name in exact else site["log_prob"])
+                terms.append(self._aligned(exact[name] if name in exact else site["log_prob"]))
         for name, site in guide_trace.nodes.items():
             if site["type"] != "sample" or site["is_observed"] or name in exact:
                 continue
-            log_q = self._by_particle(site["log_prob"])
+            log_q = self._aligned(site["log_prob"])
             if not _is_reparameterized(site) and log_q.requires_grad:
-                scores = log_q if scores is None else scores + log_q
+                scores.append(log_q)
                 log_q = log_q.detach()  # its own gradient has mean zero: only noise
-            total = total - log_q
-        return total, scores
+            terms.append(-log_q)
+        return terms, scores
 
     def _traces(self, model: Program, guide: Program, args: Any, kwargs: Any) -> tuple[Trace, Trace, dict[str, Tensor]]:
         """Traces of guide and model, with the exact terms; edges are drawn only if something needs the draw."""
@@ -183,17 +191,14 @@ class LeaveOneOutELBO(ELBO):
         except NotImplementedError:
             return None
 
-    def _by_particle(self, value: Tensor) -> Tensor:
-        """Sum everything but the particle dimension."""
-        if self.num_particles == 1:
-            return value.sum().unsqueeze(0)
+    def _aligned(self, value: Tensor) -> Tensor:
+        """A term with the particles in front, and a dimension for each plate behind them."""
         missing = int(self.max_plate_nesting) - value.dim()
         if missing > 0:
             value = value[(None,) * missing]
-        particle_dim = value.dim() - int(self.max_plate_nesting)
-        other = [dim for dim in range(value.dim()) if dim != particle_dim]
-        by_particle = value.sum(other) if other else value
-        return by_particle.expand(self.num_particles)
+        if self.num_particles == 1:  # no plate stands for a single one
+            return value.unsqueeze(0)
+        return value.expand(self.num_particles, *value.shape[1:])
 
     def _advantages(self, log_weights: Tensor) -> Tensor:
         num_particles = len(log_weights)
@@ -202,10 +207,21 @@ class LeaveOneOutELBO(ELBO):
                 f"Expected at least 2 particles for a leave-one-out baseline, but got {num_particles}. "
                 "Raise `num_particles` (64 is a good start), or use a guide that is reparameterised."
             )
-        centred = (log_weights - log_weights.mean()) * (num_particles / (num_particles - 1))
+        centred = (log_weights - log_weights.mean(0)) * (num_particles / (num_particles - 1))
         if self.scale_advantages:
-            centred = centred / log_weights.std().clamp_min(1.0)
+            centred = centred / log_weights.std(0).clamp_min(1.0)
         return centred
+
+
+def _by_particle(terms: list[Tensor]) -> Tensor:
+    """The sum of all terms of each particle."""
+    return sum((term.flatten(1).sum(1) if term.dim() > 1 else term for term in terms), torch.zeros(()))
+
+
+def _sum_to(term: Tensor, shape: torch.Size) -> Tensor:
+    """A term summed over the plates that are not of this shape: it broadcasts with it."""
+    other = [dim for dim in range(1, term.dim()) if shape[dim] == 1 and term.shape[dim] > 1]
+    return term.sum(other, keepdim=True) if other else term
 
 
 def _is_view_of(tensor: Tensor, other: Tensor) -> bool:

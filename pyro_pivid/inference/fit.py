@@ -23,6 +23,7 @@ from tqdm.auto import tqdm
 from pyro_pivid.inference.checkpoint import CheckpointError, read_folder, write_folder
 from pyro_pivid.inference.early_stopping import EarlyStopping
 from pyro_pivid.inference.identity import identity
+from pyro_pivid.inference.plateau import Plateau
 from pyro_pivid.inference.result import FitResult
 from pyro_pivid.inference.schedules import Schedule, check_schedule, hold_then_anneal, value_at
 from pyro_pivid.inference.state import capture, constrained_params, restore, unconstrained_params
@@ -44,7 +45,9 @@ class FitSettings:
     :param order_learning_rate: of the order scores.
     :param learning_rate_factor: schedule that both are multiplied with.
     :param temperature: schedule of the guide's temperature, where it has one.
-    :param clip_norm: the largest gradient norm of a parameter.
+    :param clip_norm: the largest gradient norm of a parameter; ``None`` where gradients are bounded anyway.
+    :param plateau: when the loss counts as settled and how many steps then remain; ``None`` to take ``num_steps``. A
+        schedule is stretched or cut to the steps that are planned.
     :param checkpoint: folder to write checkpoints to and to resume from.
     :param checkpoint_every: seconds between checkpoints; 0 writes one after every step.
     :param checkpoint_steps: steps between checkpoints, in place of seconds.
@@ -56,7 +59,8 @@ class FitSettings:
     order_learning_rate: Schedule = 0.1
     learning_rate_factor: Schedule = field(default_factory=hold_then_anneal)
     temperature: Schedule = 0.2
-    clip_norm: float = 1e3
+    clip_norm: float | None = 1e3
+    plateau: Plateau | None = None
     checkpoint: str | Path | None = None
     checkpoint_every: float = 30.0
     checkpoint_steps: int | None = None
@@ -65,14 +69,21 @@ class FitSettings:
     def __post_init__(self) -> None:
         if not (isinstance(self.num_steps, int) and self.num_steps > 0):
             raise ValueError(f"Expected `num_steps` to be a positive whole number, but got {self.num_steps!r}.")
-        for name in ("learning_rate", "order_learning_rate", "temperature", "clip_norm"):
+        for name in ("learning_rate", "order_learning_rate", "temperature"):
             check_schedule(name, getattr(self, name))
+        if self.clip_norm is not None:
+            check_schedule("clip_norm", self.clip_norm)
         if self.checkpoint_steps is not None and not (
             isinstance(self.checkpoint_steps, int) and self.checkpoint_steps > 0
         ):
             raise ValueError(
                 f"Expected `checkpoint_steps` to be a positive whole number, but got {self.checkpoint_steps!r}."
             )
+
+    def rate_of(self, name: str, share: float) -> float:
+        """The learning rate of a parameter when a share of the steps is done."""
+        rate = self.order_learning_rate if "order_scores" in name else self.learning_rate
+        return value_at(self.learning_rate_factor, share) * value_at(rate, share)
 
     def wants_checkpoint(self, step: int, seconds: float) -> bool:
         """Whether a checkpoint is due after this step, so many seconds after the last one."""
@@ -124,11 +135,11 @@ def fit(
     share = 0.0
 
     def optim_args(name: str) -> dict[str, float]:
-        rate = settings.order_learning_rate if "order_scores" in name else settings.learning_rate
-        return {"lr": value_at(settings.learning_rate_factor, share) * value_at(rate, share)}
+        return {"lr": settings.rate_of(name, share)}
 
     with _own_world(data.device, seed):
-        optim = PyroOptim(torch.optim.Adam, optim_args, {"clip_norm": settings.clip_norm})
+        clipping = None if settings.clip_norm is None else {"clip_norm": settings.clip_norm}
+        optim = PyroOptim(torch.optim.Adam, optim_args, clipping)
         svi = SVI(model, guide, optim, loss=loss.loss, loss_and_grads=_checked(loss))
         # Creates every parameter, before the first step and before a checkpoint is read into them.
         with torch.no_grad(), torch.random.fork_rng(_cuda_devices(data.device)):
@@ -140,22 +151,26 @@ def fit(
         last_write = time.monotonic()
         store = pyro.get_param_store()
         stopped = early_stopping is not None and early_stopping.is_over
+        num_steps = _planned_steps(settings, losses)
         progress = tqdm(
             total=settings.num_steps, initial=len(losses), disable=not settings.progress_bar, unit="step", leave=False
         )
         with progress:
-            while len(losses) < settings.num_steps and not stopped:
-                share = len(losses) / settings.num_steps
+            while len(losses) < num_steps and not stopped:
+                share = len(losses) / num_steps
                 if hasattr(guide, "temperature"):
                     guide.temperature = value_at(settings.temperature, share)
                 for parameter, optimizer in optim.optim_objs.items():
-                    optimizer.param_groups[0]["lr"] = optim_args(str(store.param_name(parameter)))["lr"]
+                    optimizer.param_groups[0]["lr"] = settings.rate_of(str(store.param_name(parameter)), share)
                 losses.append(_step(svi, data, losses))
                 progress.update()
-                progress.set_postfix(loss=f"{losses[-1]:.4g}", refresh=False)
+                if settings.progress_bar:
+                    progress.set_postfix(loss=f"{losses[-1]:.4g}", refresh=False)
+                if num_steps == settings.num_steps:
+                    num_steps = progress.total = _planned_steps(settings, losses, start=len(losses))
                 if early_stopping is not None:
                     stopped = early_stopping.update(len(losses), constrained_params)
-                done = stopped or len(losses) == settings.num_steps
+                done = stopped or len(losses) >= num_steps
                 if settings.checkpoint and (
                     done or settings.wants_checkpoint(len(losses), time.monotonic() - last_write)
                 ):
@@ -166,6 +181,12 @@ def fit(
         params = early_stopping.best_params
     logger.info("fit ended after %d steps with loss %.6g", len(losses), losses[-1])
     return FitResult(losses, params, seed, stopped)
+
+
+def _planned_steps(settings: FitSettings, losses: list[float], start: int = 0) -> int:
+    """All steps, or fewer where the losses have settled; before ``start`` they are known not to have."""
+    last = None if settings.plateau is None else settings.plateau.last_step(losses, start)
+    return settings.num_steps if last is None else min(last, settings.num_steps)
 
 
 @contextmanager
@@ -228,8 +249,8 @@ def _fingerprint(
     early_stopping: EarlyStopping | None,
 ) -> dict[str, Any]:
     """What two runs must share for one to go on where the other stopped."""
-    names = ("num_steps", "learning_rate", "order_learning_rate", "learning_rate_factor", "temperature", "clip_norm")
-    parts: dict[str, Any] = {name: getattr(settings, name) for name in names}
+    kept = ("checkpoint", "checkpoint_every", "checkpoint_steps", "progress_bar")  # that a second run may change
+    parts: dict[str, Any] = {name: value for name, value in vars(settings).items() if name not in kept}
     # The temperature of a guide is set by the schedule; parameters live in the store.
     parts |= {"model": model, "guide": {**getattr(guide, "__dict__", {"program": guide}), "temperature": None}}
     parts |= {"loss": loss, "seed": seed, "data": data}
@@ -259,7 +280,12 @@ def _resume(
         )
     if early_stopping is not None:
         early_stopping.restore(config["early_stopping"], tensors)
-    losses = restore(tensors, config, optim, device)
+    losses: list[float] = tensors["losses"].tolist()
+    share = len(losses) / _planned_steps(settings, losses)
+    for name, groups in config["optimizer"].items():
+        for group in groups:  # as it was at the last step; optimisers are made in the next one, with what stands here
+            group["lr"] = settings.rate_of(name, share)
+    restore(tensors, config, optim, device)
     logger.info("resumed from %s at step %d", folder, len(losses))
     return losses
 

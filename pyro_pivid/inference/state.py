@@ -31,10 +31,8 @@ def capture(optim: PyroOptim, losses: list[float], device: torch.device) -> tupl
     return {name: value.detach().clone() for name, value in tensors.items()}, {"optimizer": groups}
 
 
-def restore(
-    tensors: dict[str, Tensor], settings: dict[str, Any], optim: PyroOptim, device: torch.device
-) -> list[float]:
-    """Put a captured state back, into parameters that exist already, and return the losses so far."""
+def restore(tensors: dict[str, Tensor], settings: dict[str, Any], optim: PyroOptim, device: torch.device) -> None:
+    """Put a captured state back, into parameters that exist already."""
     for name, value in unconstrained_params().items():
         with torch.no_grad():
             value.copy_(tensors[f"param/{name}"])
@@ -51,7 +49,6 @@ def restore(
     torch.set_rng_state(tensors["rng/cpu"].cpu())
     if device.type == "cuda":
         torch.cuda.set_rng_state(tensors["rng/cuda"].cpu(), device)
-    return tensors["losses"].tolist()
 
 
 def unconstrained_params() -> dict[str, Tensor]:

@@ -9,11 +9,12 @@ import torch
 
 from pyro_pivid.collapsed import DenseEvidence, ExactPosterior, ParentSetEvidence
 from pyro_pivid.collapsed.covering import fit_covering_law
+from pyro_pivid.collapsed.guide_fit import merge_laws
 from pyro_pivid.collapsed.order_moves import OrderChains
 from pyro_pivid.collapsed.sources import ExactSource, OrderBankSource, mean_edge_probs
-from pyro_pivid.collapsed.variational import CollapsedSettings, fit_collapsed, merge_guides
+from pyro_pivid.collapsed.variational import CollapsedSettings, fit_collapsed
 from pyro_pivid.distributions import PlackettLuce
-from pyro_pivid.inference import FitResult
+from pyro_pivid.distributions.plackett_luce_mixture import PlackettLuceMixture
 from tests.collapsed.brute_force import all_orders, linear_data
 
 QUICK = CollapsedSettings(num_steps=60)
@@ -100,7 +101,7 @@ def test_one_seed_one_answer_and_nothing_global_is_touched():
     assert not torch.equal(first.source.orders, other.source.orders)
     assert torch.equal(before, torch.random.get_rng_state())
     assert len(pyro.get_param_store()) == 0
-    assert [len(losses) for losses in first.losses] == [20, 20]
+    assert len(first.losses) == 20
 
 
 def test_several_orders_are_kept_where_the_data_leave_several():
@@ -165,20 +166,44 @@ def test_hopeless_chains_are_told_from_the_others():
     assert (moved == best).all()
 
 
-def test_merged_guides_weigh_fits_by_their_bounds():
-    def result(loss, logits):
-        scores = torch.full((2, 3), loss)
-        return FitResult([loss], {"guide.order_scores": scores, "guide.component_logits": logits}, 0, False)
+def test_merged_laws_weigh_restarts_by_their_bounds():
+    laws = [
+        PlackettLuceMixture(logits, torch.full((2, 3), 1.0))
+        for logits in (torch.tensor([0.0, math.log(3.0)]), torch.zeros(2))
+    ]
+    merged = merge_laws(laws, [-1.0, -1.0])
+    torch.testing.assert_close(merged.mixture_logits.softmax(0), torch.tensor([0.125, 0.375, 0.25, 0.25]))
+    assert merged.logits.shape == (4, 3)
 
-    merged = merge_guides([result(1.0, torch.tensor([0.0, math.log(3.0)])), result(1.0, torch.zeros(2))])
-    torch.testing.assert_close(merged["guide.component_logits"].softmax(0), torch.tensor([0.125, 0.375, 0.25, 0.25]))
-    assert merged["guide.order_scores"].shape == (4, 3)
+
+def test_easy_data_end_early_and_hard_data_do_not():
+    """A sharp posterior needs few sweeps; one with unsure links runs until their standard errors are small."""
+    limits = {"num_sweeps": 12, "num_chains": 32, "num_warmup": 8}
+    sharp = dense(num_nodes=4, num_rows=2000)
+    settings = CollapsedSettings(**limits)
+    few = fit_collapsed(sharp, settings=settings)
+    assert len(few.losses) < settings.num_steps
+    assert len(few.source.orders) < 32 * 12
+    unsure = sparse(num_nodes=4, num_rows=8)
+    assert len(fit_collapsed(unsure, settings=settings).source.orders) == 32 * 12
+    loose = CollapsedSettings(**limits, tolerance=0.5)
+    assert len(fit_collapsed(unsure, settings=loose).source.orders) < 32 * 12
+
+
+def test_a_guide_that_is_the_answer_takes_all_its_steps():
+    settings = CollapsedSettings(num_steps=90, polish=False)
+    assert len(fit_collapsed(dense(num_nodes=3), settings=settings).losses) == 90
 
 
 @pytest.mark.parametrize("name", ["num_steps", "restarts", "num_chains", "num_sweeps", "num_draws"])
 def test_settings_are_checked(name):
     with pytest.raises(ValueError, match=f"`{name}`.*positive whole number"):
         CollapsedSettings(**{name: 0})
+
+
+def test_tolerance_is_checked():
+    with pytest.raises(ValueError, match="`tolerance`.*positive"):
+        CollapsedSettings(tolerance=0.0)
 
 
 def test_one_restart_and_one_node():
