@@ -71,7 +71,8 @@ def step(method: str, seed: int, *, num_nodes: int) -> dict[str, float]:
 
     data, _ = simulate(num_nodes=num_nodes, num_edges=num_nodes, num_rows=200, seed=seed)
     settings: dict[str, Any] = STEPPED[method]
-    few, many = (1, 2) if num_nodes < 16 else (5, 25) if num_nodes < 300 else (2, 4)
+    # Fewer than the least number of steps after which a fit may count as settled.
+    few, many = (1, 2) if num_nodes < 16 else (5, 20) if num_nodes < 300 else (2, 4)
 
     def fit(num_steps: int) -> None:
         with short_chains():
