@@ -136,8 +136,9 @@ def _sources(document: Document, published: list[Published]) -> None:
     document.heading("Published figures, not run here")
     document.text(
         "† Figures of other publications, under the settings of those; they are not a comparison on our data. Only "
-        "figures that a text of the publication states are here: those of BayesDAG, BCD Nets, DECI, JSP-GFN, "
-        "VI-DP-DAG, DPM-DAG and ProDAG that could be read off pictures alone, or not be checked, are left out."
+        "figures that a text states are here, not those that could be read off pictures alone. For DECI, JSP-GFN and "
+        "DPM-DAG no text with a distance between graphs was found; for BCD Nets, VI-DP-DAG and ProDAG only runs by "
+        "others were."
     )
     document.bullets(
         [
