@@ -70,5 +70,6 @@ def short_chains() -> Iterator[None]:
     with (
         patch.object(CollapsedSettings, "chains_per_fit", lambda self, num_nodes: 8),
         patch.object(CollapsedSettings, "sweeps", lambda self, num_nodes: (2, 2)),
+        patch.object(CollapsedSettings, "doublings", lambda self, num_nodes: 0),
     ):
         yield

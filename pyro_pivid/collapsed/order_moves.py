@@ -61,6 +61,7 @@ class OrderChains:
         entropy: float = 0.0,
         is_settled: Callable[[Tensor], bool] = lambda order: False,
         is_enough: Callable[[Tensor], bool] = lambda order: False,
+        goes_on: Callable[[], bool] = lambda: False,
     ) -> Tensor:
         """Orders of the chains ``(n, D)`` after each sweep but those of the warm-up, shape ``(n, num_sweeps, D)``.
 
@@ -75,8 +76,10 @@ class OrderChains:
         :param entropy: of the posterior over orders, or a lower bound of it.
         :param is_settled: called with the orders of chains that neither rise nor fall: whether the warm-up may end.
         :param is_enough: called with the orders after each sweep that is kept: whether it is the last.
+        :param goes_on: called after the last one: if true, all sweeps so far become warm-up, and twice as many follow,
+            of which as many are kept as before.
         """
-        order, kept = check_orders(order, self.num_nodes), []
+        order = check_orders(order, self.num_nodes)
         weights = [self.log_weights(order)]
         for sweep in range(1, num_warmup + 1):
             order = self.sweep(order, generator)
@@ -86,12 +89,18 @@ class OrderChains:
                 order = self._replace_hopeless(order, generator, entropy)
             if over:
                 break
-        for _ in range(num_sweeps):
-            order = self.sweep(order, generator)
-            kept.append(order)
-            if is_enough(order):
-                break
-        return torch.stack(kept, 1)
+        apart = 1  # sweeps from one that is kept to the next
+        while True:
+            kept = []
+            for _ in range(num_sweeps):
+                for _ in range(apart):
+                    order = self.sweep(order, generator)
+                kept.append(order)
+                if is_enough(order):
+                    break
+            if not goes_on():
+                return torch.stack(kept, 1)
+            apart *= 2
 
     def log_weights(self, order: Tensor) -> Tensor:
         """Log posterior of orders ``(n, D)`` up to a constant, shape ``(n,)``."""

@@ -24,6 +24,7 @@ from pyro_pivid.inference import FitResult, FitSettings, Plateau, hold_then_anne
 from pyro_pivid.order_prior import make_order_law
 
 _LEAST_SWEEPS = 4
+_STUCK = 0.5  # of the variance between chains: they then remember where they started
 _FEW_NODES = 16  # fewer have sharp posteriors, and chains that cost next to nothing: theirs are long
 
 
@@ -44,7 +45,7 @@ class CollapsedSettings:
     :param num_warmup: sweeps before orders are kept, fewer where all chains soon agree; by default 10, and one more
         for every 4 nodes up to 35 at 100 nodes, fewer again above; 20 more for every node below 16.
     :param num_sweeps: sweeps after which the orders of all chains are kept, at most; by default 20, and one more for
-        every 4 nodes up to 100.
+        every 4 nodes up to 100, and where chains do not mix more often, up to 32 times as many for few nodes.
     :param tolerance: the standard error of every edge probability at which chains may end before that.
     :param num_draws: draws of the guide for its diagnosis.
     :param link_threshold: of a dense evidence, below which a link is read as absent.
@@ -87,6 +88,10 @@ class CollapsedSettings:
         rule = 10 + min(num_nodes, 10_000 // num_nodes) // 4
         few_nodes = 20 * max(0, _FEW_NODES - num_nodes)
         return self.num_warmup or rule + few_nodes, self.num_sweeps or rule + 10
+
+    def doublings(self, num_nodes: int) -> int:
+        """How often chains that do not mix may go on for twice as long: five times at 16 nodes, never from 257 on."""
+        return max(0, min(5, int(math.log2(512 / num_nodes)))) if self.num_sweeps is None else 0
 
     def learning_rate(self, num_nodes: int) -> float:
         """Of the order scores: as many orders in a step tell less about the scores of many nodes."""
@@ -246,6 +251,16 @@ def _polish(model: OrderModel, fitted: GuideFit, settings: CollapsedSettings, se
         means.add(order)
         return means.num_sweeps >= _LEAST_SWEEPS and means.standard_error() < settings.tolerance
 
+    doublings = settings.doublings(evidence.num_nodes)
+
+    def goes_on() -> bool:
+        nonlocal doublings
+        if doublings == 0 or means.stuckness() < _STUCK:
+            return False
+        means.clear()
+        doublings -= 1
+        return True
+
     kept = OrderChains(evidence, prior_scores=scores, before=model.before).run(
         torch.cat(starts),
         torch.Generator(device=scores.device).manual_seed(seed),
@@ -254,5 +269,6 @@ def _polish(model: OrderModel, fitted: GuideFit, settings: CollapsedSettings, se
         entropy=-fitted.law.log_prob(draws).mean().item(),
         is_settled=is_settled,
         is_enough=is_enough,
+        goes_on=goes_on,
     )
     return kept.flatten(0, 1), means.by_group(max(2, len(fitted.laws)))

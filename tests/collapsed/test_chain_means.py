@@ -39,10 +39,40 @@ def test_standard_error_is_that_of_independent_chains():
     assert abs(ratio - 1) < 0.1
 
 
+def stuckness_of(stay):
+    """Of 200 chains on two orders that stay where they are with this probability, for 30 sweeps."""
+    evidence = DenseEvidence.from_data(torch.randn(20, 2, generator=torch.Generator().manual_seed(0)), noise=1.0)
+    generator = torch.Generator().manual_seed(1)
+    means, first = ChainMeans(evidence, link_threshold=0.0), torch.rand(200, generator=generator) < 0.5
+    for _ in range(30):
+        moves = torch.rand(200, generator=generator) > stay
+        first = torch.where(moves, torch.rand(200, generator=generator) < 0.5, first)
+        means.add(torch.where(first.unsqueeze(-1), torch.tensor([0, 1]), torch.tensor([1, 0])))
+    return means.stuckness()
+
+
+def test_chains_that_stay_where_they_are_are_told_from_those_that_mix():
+    """Draws that are independent leave a thirtieth of the variance between chains, chains that never move all of it."""
+    assert abs(stuckness_of(1.0) - 1) < 0.02
+    assert abs(stuckness_of(0.0) - 1 / 30) < 0.02
+    assert 0.05 < stuckness_of(0.8) < 0.5 < stuckness_of(0.99)
+
+
+def test_sure_links_are_not_looked_at_and_everything_can_be_forgotten():
+    evidence = DenseEvidence.from_data(torch.randn(20, 2, generator=torch.Generator().manual_seed(0)), noise=1.0)
+    means = ChainMeans(evidence, link_threshold=0.0)
+    means.add(torch.tensor([[0, 1]]).repeat(50, 1))
+    assert means.stuckness() == 0.0
+    means.clear()
+    means.add(torch.tensor([[1, 0]]).repeat(50, 1))
+    assert means.by_group(1)[0, 1, 0] == 1.0
+
+
 def test_one_chain_has_no_standard_error():
     means = ChainMeans(DenseEvidence.from_data(torch.randn(20, 2), noise=1.0), link_threshold=0.0)
     means.add(torch.tensor([[0, 1]]))
     assert means.standard_error() == math.inf
+    assert means.stuckness() == 0.0
 
 
 def test_chains_that_climb_are_not_level():
@@ -74,6 +104,8 @@ def test_warm_up_and_sweeps_end_when_told_and_no_sooner():
     assert counted_run() == (20, 9)
     calls = []
     assert counted_run(is_enough=lambda order: len(calls) == 3 or calls.append(order)) == (20, 4)
+    answers = [False, True, True]  # twice and four times as many sweeps, of which as many are kept
+    assert counted_run(goes_on=answers.pop) == (20 + 9 + 2 * 9 + 3 * 9, 9)
     warm_up, kept = counted_run(is_settled=lambda order: True)
     assert 4 <= warm_up < 20  # not before the chains are level
     assert kept == 9
