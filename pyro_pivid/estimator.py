@@ -188,7 +188,7 @@ class PIVID:
             inference, which takes fewer where its loss settles early. Exact inference takes none.
         :param learning_rate: of the edges and the SEM, in relaxed inference.
         :param order_learning_rate: of the order scores: by default 0.1 for relaxed (0.02 where their gradient is
-            pathwise), and that of ``CollapsedSettings`` for collapsed inference.
+            pathwise) and 0.4 for collapsed inference.
         :param seed: of everything random; the same seed gives the same answer.
         :param progress_bar: show one.
         :param device: where to compute; that of the data by default.
@@ -235,7 +235,7 @@ class PIVID:
             settings = CollapsedSettings(
                 num_steps=CollapsedSettings.num_steps if num_steps is None else num_steps,
                 num_particles=self.num_orders,
-                order_learning_rate=order_learning_rate,
+                order_learning_rate=order_learning_rate or CollapsedSettings.order_learning_rate,
                 restarts=self.restarts or CollapsedSettings.restarts,
                 link_threshold=self.link_threshold,
                 progress_bar=progress_bar,

@@ -38,7 +38,7 @@ class CollapsedSettings:
     :param num_steps: steps of SVI in each restart; fewer where the loss settles early and chains follow.
     :param num_particles: orders drawn in each step, for each restart.
     :param num_components: Plackett-Luce components of the guide.
-    :param order_learning_rate: of the order scores (Adam); by default 0.8 up to 16 nodes, falling to 0.4 from 64 on.
+    :param order_learning_rate: of the order scores (Adam).
     :param restarts: independent fits side by side, all of which start chains.
     :param polish: whether Markov chains started from the guide give the answer; otherwise it is the guide reweighted.
     :param num_chains: chains, side by side; by default 192 at 16 nodes, up to 1024 below, at least 32 above.
@@ -56,7 +56,7 @@ class CollapsedSettings:
     num_steps: int = 200
     num_particles: int = 64
     num_components: int = 2
-    order_learning_rate: float | None = None
+    order_learning_rate: float = 0.4
     restarts: int = 2
     polish: bool = True
     num_chains: int | None = None
@@ -93,16 +93,12 @@ class CollapsedSettings:
         """How often chains that do not mix may go on for twice as long: five times at 16 nodes, never from 257 on."""
         return max(0, min(5, int(math.log2(512 / num_nodes)))) if self.num_sweeps is None else 0
 
-    def learning_rate(self, num_nodes: int) -> float:
-        """Of the order scores: as many orders in a step tell less about the scores of many nodes."""
-        return self.order_learning_rate or min(0.8, max(0.4, 3.2 / math.sqrt(num_nodes)))
-
-    def fit_settings(self, num_nodes: int, *, is_answer: bool) -> FitSettings:
+    def fit_settings(self, *, is_answer: bool) -> FitSettings:
         """Settings of the fit loop; a guide that is the answer itself takes all steps."""
         plateau = None if is_answer else Plateau()
         return FitSettings(
             num_steps=self.num_steps,
-            order_learning_rate=self.learning_rate(num_nodes),
+            order_learning_rate=self.order_learning_rate,
             learning_rate_factor=hold_then_anneal(1 / (1 + (plateau.more if plateau else 1.0))),
             clip_norm=None,  # scaled advantages bound the gradient
             plateau=plateau,
@@ -184,7 +180,7 @@ def fit_collapsed(
     polished = settings.polish and not has_latents
     fitted = fit_guide(
         model,
-        settings.fit_settings(model.evidence.num_nodes, is_answer=not polished),
+        settings.fit_settings(is_answer=not polished),
         num_restarts=settings.restarts,
         num_components=settings.num_components,
         num_particles=settings.num_particles,

@@ -220,12 +220,6 @@ def test_doublings_are_for_chains_of_the_default_length():
     assert CollapsedSettings(num_sweeps=30).doublings(16) == 0
 
 
-def test_learning_rate_falls_with_the_number_of_nodes_unless_it_is_given():
-    rates = [CollapsedSettings().learning_rate(num_nodes) for num_nodes in (2, 16, 25, 64, 500)]
-    assert rates == [0.8, 0.8, pytest.approx(0.64), 0.4, 0.4]
-    assert CollapsedSettings(order_learning_rate=0.1).learning_rate(16) == 0.1
-
-
 def test_tolerance_is_checked():
     with pytest.raises(ValueError, match="`tolerance`.*positive"):
         CollapsedSettings(tolerance=0.0)
