@@ -102,7 +102,7 @@ class DenseEvidence:
     def log_evidence(self, order: Tensor) -> Tensor:
         """Exact ``log p(X | order)``, shape ``(...)`` for orders of shape ``(..., D)``."""
         order = check_orders(order, self.num_nodes)
-        log_det, residual = self._log_dets_and_residuals(order, self.groups.factors(order))
+        log_det, residual = self._log_dets_and_residuals(order, self._factors(order))
         num_rows = self.statistics.rows_of(order)
         if self.noise.scale is not None:
             return gaussian_log_evidence(log_det, residual, num_rows, 2 * math.log(self.noise.scale)).sum(-1)
@@ -119,7 +119,7 @@ class DenseEvidence:
         solve draws all nodes at once.
         """
         order = check_orders(order, self.num_nodes)
-        factors = self.groups.factors(order)
+        factors = self._factors(order)
         shape = (*order.shape, self.num_nodes)
         noise = torch.randn(shape, dtype=torch.float64, device=order.device, generator=generator)
         spread = noise * self._noise_variances(order, factors, generator).sqrt().unsqueeze(-2)
@@ -135,35 +135,45 @@ class DenseEvidence:
         The variance of edge i → j is the noise variance of ``j`` times the second tensor.
         """
         order = check_orders(order, self.num_nodes)
+        means, variances = self._moments_by_position(order, self._factors(order))
+        return _to_nodes(means, order), _to_nodes(variances, order)
+
+    def edge_probs_given_order(self, order: Tensor, *, threshold: float = 0.0) -> Tensor:
+        """``P(|a_ij| > threshold | X, order)``, shape ``(..., D, D)``: at threshold 0 all edges the order allows."""
+        order = check_orders(order, self.num_nodes)
+        if threshold == 0:
+            return precedence_mask(order).to(torch.float64)
+        factors = self._factors(order)
+        by_position = self._moments_by_position(order, factors)
+        # Only the pairs in which the first place is before the second.
+        first, second = torch.triu_indices(self.num_nodes, self.num_nodes, 1, device=order.device)
+        pair = first * self.num_nodes + second
+        means, variances = by_position.flatten(-2).index_select(-1, pair)
+        variances = variances * self._noise_scales(order, factors).expand(order.shape).index_select(-1, second)
+        if self.noise.scale is not None:
+            pairs = exceedance_prob(means, variances, threshold)
+        else:
+            pairs = torch.zeros_like(means)
+            shapes = torch.as_tensor(self._noise_shapes(order), device=order.device).expand(order.shape)[..., second]
+            for shape in shapes.unique().tolist():
+                own = shapes == shape
+                own_means, own_variances = means[own], variances[own]
+                for value, weight in zip(*inverse_gamma_nodes(shape, means.device), strict=True):
+                    pairs[own] += weight * exceedance_prob(own_means, own_variances * value, threshold)
+        probs = torch.zeros_like(by_position[0]).flatten(-2).index_copy_(-1, pair, pairs)
+        return _to_nodes(probs.unflatten(-1, (self.num_nodes, self.num_nodes)), order)
+
+    def _moments_by_position(self, order: Tensor, factors: Iterable[Tensor]) -> Tensor:
+        """Both moments of :meth:`edge_moments` over pairs of positions, ``(2, ..., D, D)``."""
         eye = torch.eye(self.num_nodes, dtype=torch.float64, device=order.device)
 
         def moments(factor: Tensor) -> Tensor:
             inverse = torch.linalg.solve_triangular(factor.mT, eye.expand_as(factor), upper=True)
             variances = inverse.square().cumsum(-1).roll(1, -1).triu(1)  # [m, k]: sum over the columns before k
-            return torch.stack([inverse @ factor.mT.triu(1), variances])
+            # They lie column by column, and to stack tensors of two layouts is ten times as slow as to copy one first.
+            return torch.stack([inverse @ factor.mT.triu(1), variances.contiguous()])
 
-        means, variances = self.groups.choose(order.unsqueeze(-2), map(moments, self.groups.factors(order)))
-        return _to_nodes(means, order), _to_nodes(variances, order)
-
-    def edge_probs_given_order(self, order: Tensor, *, threshold: float = 0.0) -> Tensor:
-        """``P(|a_ij| > threshold | X, order)``, shape ``(..., D, D)``: at threshold 0 all edges the order allows."""
-        if threshold == 0:
-            return precedence_mask(check_orders(order, self.num_nodes)).to(torch.float64)
-        means, variances = self.edge_moments(order)
-        by_position = self._noise_scales(order, self.groups.factors(order)).expand(order.shape)
-        # The scale of column j belongs to the node at its position.
-        scales = torch.empty_like(by_position).scatter_(-1, order.long(), by_position).unsqueeze(-2)
-        if self.noise.scale is not None:
-            probs = exceedance_prob(means, variances * scales, threshold)
-        else:
-            probs = torch.zeros_like(means)
-            shapes = torch.as_tensor(self._noise_shapes(None)).expand(self.num_nodes)
-            for shape in shapes.unique().tolist():
-                columns = shapes == shape
-                for value, weight in zip(*inverse_gamma_nodes(shape, means.device), strict=True):
-                    spread = (variances * scales)[..., columns] * value
-                    probs[..., columns] += weight * exceedance_prob(means[..., columns], spread, threshold)
-        return torch.where(precedence_mask(order), probs, 0.0)
+        return self.groups.choose(order.unsqueeze(-2), map(moments, factors))
 
     def log_local(self, node: Tensor, predecessors: Tensor) -> Tensor:
         """Log evidence of a node given its set of predecessors, shape ``(...)``; an order's is their sum over nodes.
@@ -198,6 +208,10 @@ class DenseEvidence:
     ) -> Tensor:
         """``P(|a_ij| > threshold)`` averaged over given probabilities of the predecessor sets."""
         return self._subsets.average_edge_probs(log_predecessor_probs, noise_index, threshold)
+
+    def _factors(self, order: Tensor) -> Iterable[Tensor]:
+        """What all that is known given the orders can be read off."""
+        return self.groups.factors(order)
 
     def _log_dets_and_residuals(self, order: Tensor, factors: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
         """ℓ and r of the node at every position, both ``(..., D)``."""

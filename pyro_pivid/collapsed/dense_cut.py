@@ -113,6 +113,15 @@ class CutDenseEvidence(DenseEvidence):
         """Log evidence of a node given its set of predecessors, those that may be no parents among them."""
         return super().log_local(node, predecessors & self.allowed.mT[node])
 
+    def _factors(self, order: Tensor) -> Iterable[Tensor]:
+        return ()  # every node regresses on parents of its own
+
+    def _moments_by_position(self, order: Tensor, factors: Iterable[Tensor]) -> Tensor:
+        rows, columns = order.unsqueeze(-1), order.unsqueeze(-2)
+        shape = (*order.shape, self.num_nodes)
+        by_node = torch.stack(self.edge_moments(order))
+        return by_node.gather(-2, rows.expand(2, *shape)).gather(-1, columns.expand(2, *shape))
+
     def _log_dets_and_residuals(self, order: Tensor, factors: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
         order = check_orders(order, self.num_nodes)
         predecessors = precedence_mask(order).mT  # [..., j, i]: i comes before j

@@ -19,6 +19,7 @@ from pyro_pivid.collapsed.dense_cut_terms import CutDenseTerms, place_sums
 from pyro_pivid.collapsed.evidence import OrderEvidence
 from pyro_pivid.collapsed.parent_sets import ParentSetEvidence
 from pyro_pivid.collapsed.set_sums import candidate_codes, padded_candidates
+from pyro_pivid.ops.log_sums import log_sums_to_end
 from pyro_pivid.ops.permutation import order_to_rank
 
 
@@ -223,12 +224,12 @@ class PriorTerms:
 
     def swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
         placed = self.scores[order]
-        behind = torch.nn.functional.pad(_sums_from(placed), (0, 1), value=-torch.inf)
+        behind = torch.nn.functional.pad(log_sums_to_end(placed), (0, 1), value=-torch.inf)
         after_swap = torch.logaddexp(placed[..., :-1], behind[..., 2:])
         return behind[..., 1:-1] - after_swap
 
     def insertion_scores(self, rest: Tensor, node: Tensor) -> Tensor:
-        left = _sums_from(self.scores[rest])
+        left = log_sums_to_end(self.scores[rest])
         own = self.scores[node].unsqueeze(-1)
         with_own = torch.logaddexp(torch.nn.functional.pad(left, (0, 1), value=-torch.inf), own)
         return place_sums(-with_own[..., :-1], -left) - with_own
@@ -260,8 +261,3 @@ class PrecedenceTerms:
     def insertion_scores(self, rest: Tensor, node: Tensor) -> Tensor:
         node = node.unsqueeze(-1)
         return place_sums(self._cost[node, rest], self._cost[rest, node])
-
-
-def _sums_from(scores: Tensor) -> Tensor:
-    """Logsumexp of the scores from each place to the end."""
-    return scores.flip(-1).logcumsumexp(-1).flip(-1)

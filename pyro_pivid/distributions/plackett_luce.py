@@ -21,6 +21,7 @@ from pyro_pivid.distributions._validation import (
     widest_float,
 )
 from pyro_pivid.distributions.constraints import order_constraint
+from pyro_pivid.ops.log_sums import log_sums_to_end
 from pyro_pivid.ops.permutation import all_orders
 
 if TYPE_CHECKING:
@@ -213,8 +214,7 @@ def log_prob_of_sorted(logits: Tensor, first_positions: Tensor | None = None, *,
     """
     wide = widest_float(logits)
     if first_positions is None:
-        log_remaining = wide.flip(-1).logcumsumexp(-1).flip(-1)
-        return (wide - log_remaining).sum(-1).to(logits.dtype)
+        return (wide - log_sums_to_end(wide)).sum(-1).to(logits.dtype)
     position = torch.arange(logits.shape[-1], device=logits.device)
     # Entry (k, l): the node at position l is not yet placed at k, and can be. At its own it counts in any case, so that
     # an inadmissible order has a finite sum, and gradient, behind its minus infinity.
