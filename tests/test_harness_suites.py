@@ -1,5 +1,7 @@
 """Suites, methods and the scores of their graphs."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ import torch
 from benchmarks.harness.cases import Problem
 from benchmarks.harness.methods import METHODS, choose_methods, methods_of_suite
 from benchmarks.harness.outcome import Outcome
-from benchmarks.harness.scoring import describe, marginals_text, score
+from benchmarks.harness.scoring import describe, marginals_text, most_probable_class, score
 from benchmarks.harness.suites import SUITES, get_suite
 from benchmarks.harness.sweep import make_tasks
 from benchmarks.harness.task import Task, run_task
@@ -78,12 +80,41 @@ def test_scores_of_draws():
     assert row["shd"] == 0.0
     assert row["nnz"] == pytest.approx(2.0)
     assert row["brier"] == pytest.approx(3 * (1 / 3) ** 2 / 12)
+    assert row["class_shd"] == 0.0
+
+
+def test_the_most_probable_class_has_the_smallest_expected_distance():
+    """Against all graphs of three nodes, classes or not, for random laws over DAGs."""
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    candidates = []
+    for states in itertools.product([(0, 0), (1, 0), (0, 1), (1, 1)], repeat=3):
+        graph = torch.zeros(3, 3, dtype=torch.bool)
+        for (i, j), (there, back) in zip(pairs, states, strict=True):
+            graph[i, j], graph[j, i] = bool(there), bool(back)
+        candidates.append(graph)
+    dags = torch.stack([graph for graph in candidates if is_dag(graph)])
+    classes = dag_to_cpdag(dags)
+    for seed in range(20):
+        generator = torch.Generator().manual_seed(seed)
+        draws = classes[torch.randint(len(classes), (7,), generator=generator)]
+
+        def expected(graph, draws=draws):
+            differs = graph != draws
+            return (differs | differs.mT).triu(1).sum((-2, -1)).double().mean().item()
+
+        assert expected(most_probable_class(draws)) == min(map(expected, candidates))
+
+
+def test_the_class_of_one_graph_is_its_own():
+    row = score(Outcome(CHAIN[None]), TRUTH)
+    assert row["class_shd"] == row["cpdag_shd"] > 0
 
 
 def test_scores_of_a_class_are_those_of_its_dags():
     outcome = Outcome(dag_to_cpdag(torch.from_numpy(CHAIN)).numpy()[None], "cpdag")
     row = score(outcome, TRUTH)
     assert row["cpdag_shd"] == cpdag_shd(torch.from_numpy(CHAIN), torch.from_numpy(TRUTH)).item()
+    assert row["class_shd"] == row["cpdag_shd"]
     assert row["nnz"] == 3
     assert row["skeleton_f1"] == pytest.approx(2 * 2 / 6)  # 1 - 2 and 2 - 3
     assert not {"expected_shd", "f1"} & set(row)  # what a class leaves open is no guess

@@ -9,6 +9,7 @@ METRICS = (
     "nnz",
     "skeleton_f1",
     "cpdag_shd",
+    "class_shd",
     "auroc",
     "average_precision",
     "brier",
