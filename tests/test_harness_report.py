@@ -9,7 +9,7 @@ from benchmarks.harness.columns import COLUMNS
 from benchmarks.harness.methods import METHODS
 from benchmarks.harness.report import write_report
 from benchmarks.harness.report.document import Document, Table
-from benchmarks.harness.report.glance import look
+from benchmarks.harness.report.glance import at_a_glance, look, metrics_of
 from benchmarks.harness.report.published import read_published
 from benchmarks.harness.report.scaling import exponent, exponents
 from benchmarks.harness.report.summary import Mean, groups_of
@@ -75,22 +75,40 @@ def test_a_method_that_did_not_finish_is_not_first(store):
     assert look("linear", store.read(), "expected_shd").cells[1].startswith("relaxed")
 
 
+def test_one_answer_is_compared_where_peers_give_classes(store):
+    group = groups_of(get_suite("linear", "smoke"))[0]
+    assert metrics_of(store.read(), group) == ["expected_shd"]
+    row = Task("linear", "er-5-5", "ges", 0, "smoke").row(error="", kind="cpdag", cpdag_shd=1.0, class_shd=1.0)
+    store.append(row)
+    assert metrics_of(store.read(), group) == ["expected_shd", "class_shd"]
+
+
+def test_glance_takes_all_kinds_of_graph_together():
+    assert [group.title for group in at_a_glance(groups_of(get_suite("linear")))] == ["all-16-16"]
+    titles = [group.title for group in at_a_glance(groups_of(get_suite("large")))]
+    assert titles == ["er-500-500", "all-100-100"]  # of 500 nodes there is one kind
+
+
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning", "ignore::DeprecationWarning")
 def test_files_of_the_report(store, tmp_path):
     marginals = json.dumps([[0, 1, 0.75]])
     task = Task("linear", "sf-5-5", "relaxed", 0, "smoke")
-    store.append(task.row(error="", expected_shd=1.0, f1=0.5, nnz=4.0, num_edges=5, marginals=marginals))
+    store.append(task.row(error="", expected_shd=1.5, f1=0.5, nnz=4.0, num_edges=5, marginals=marginals))
+    for method, value in {"exact": 1.0, "notears": 5.0}.items():
+        row = Task("linear", "sf-5-5", method, 0, "smoke").row(error="", expected_shd=value, num_edges=5)
+        store.append(row)
     written = write_report(store, tmp_path / "out", size="smoke")
     names = [path.name for path in written]
     assert names[:2] == ["report.md", "report.html"]
     assert "linear-all-5-5-bars.png" in names
     assert all(path.stat().st_size > 100 for path in written)
     text = written[0].read_text()
-    assert "Ahead of the best peer: linear: er-5-5 by E[SHD] (notears)." in text
+    assert "Ahead of the best peer: linear: all-5-5 by E[SHD] (notears)." in text
+    assert "linear: er-5-5" not in text  # a section, not a line at a glance
     assert "146.5" in text
     page = written[1].read_text()
     assert page.count("<table>") == text.count("| --- |")
-    assert "<b>ahead</b> by 3.50 ± 0.50" in page
+    assert "<b>ahead</b> by 3.67 ± 0.33" in page  # of 3, 4 and 4
 
 
 def test_no_rows(tmp_path):

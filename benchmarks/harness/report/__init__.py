@@ -11,7 +11,7 @@ import pandas as pd
 from benchmarks.harness.cases import Suite
 from benchmarks.harness.report import figures, scaling
 from benchmarks.harness.report.document import Document
-from benchmarks.harness.report.glance import Entry, glance_table, in_words, look, metrics_of
+from benchmarks.harness.report.glance import Entry, at_a_glance, glance_table, in_words, look, metrics_of
 from benchmarks.harness.report.published import Published, read_published
 from benchmarks.harness.report.summary import groups_of
 from benchmarks.harness.report.tables import failures, figures_table, group_table
@@ -19,14 +19,17 @@ from benchmarks.harness.store import Store
 from benchmarks.harness.suites import SUITES, get_suite
 
 READING = (
-    "Means over data sets ± standard errors. E[SHD], F1 and NNZ are means over posterior draws; SHD is that of the "
-    "links with probability above one half. A method that returns an equivalence class has the metrics of classes "
+    "Means over data sets ± standard errors. E[SHD], F1, NNZ and E[CPDAG-SHD] are means over posterior draws; SHD is "
+    "that of the links with probability above one half, and that of one class that of the most probable state of every "
+    "pair of nodes in the CPDAGs. A method that returns an equivalence class has the metrics of classes "
     "alone. In bold the best of the methods that finished on all data sets, trivial ones aside. Every method has one "
     "configuration; none is told the number of edges. Memory is that of the whole process: for the methods of this "
     "library and trivial ones about 390 MiB of it are imported libraries."
 )
 GLANCE = (
-    "The best method of each kind on each setting, by its mean, and the paired difference on the same data sets. "
+    "The best method of each kind on each setting, by its mean, and the paired difference on the same data sets; all "
+    "kinds of graph together, which the sections take apart. E[…] is a mean over posterior draws and counts every "
+    "doubt, which the single graph of a peer never has; the SHD of one class compares one answer with one. "
     "*Level*: within two standard errors. The best of several methods is chosen after the fact on all sides. A setting "
     "on which a trivial method is level with everything says nothing about the others."
 )
@@ -74,7 +77,7 @@ def _opening(document: Document, rows: pd.DataFrame, suites: list[Suite]) -> Non
         if suite.methods:  # a suite for some methods only is no contest
             continue
         own = rows[rows["suite"] == suite.name]
-        for group in groups_of(suite):
+        for group in at_a_glance(groups_of(suite)):
             chosen = own[own["case"].isin(group.cases) & own["case"].isin(_scored(suite))]
             looks = [look(f"{suite.name}: {group.title}", chosen, metric) for metric in metrics_of(chosen, group)]
             entries += [entry for entry in looks if entry is not None]
