@@ -34,6 +34,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the commands of the harness to a parser."""
     run = commands.add_parser("run", help="run suites and store one row for each case, method and seed")
     run.add_argument("suites", nargs="+", metavar="SUITE", help="names as `list` shows them, or all")
+    run.add_argument("--cases", nargs="+", default=[], metavar="CASE", help="of these suites only those; else all")
     run.add_argument("--methods", nargs="+", default=["own", "trivial"], metavar="METHOD", help="names, own, trivial …")
     run.add_argument("--seeds", type=parse_seeds, default=[0], help="for example 0-4")
     run.add_argument("--jobs", type=int, default=1, help="tasks at a time")
@@ -64,7 +65,8 @@ def run_command(options: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s", stream=sys.stderr)
     suites = list(SUITES) if "all" in options.suites else list(dict.fromkeys(options.suites))
     methods = choose_methods(options.methods)
-    tasks = make_tasks(suites, methods, options.seeds, size=options.size, time_limit=options.time_limit)
+    limits = {"size": options.size, "time_limit": options.time_limit}
+    tasks = make_tasks(suites, methods, options.seeds, cases=options.cases, **limits)
     run_sweep(
         tasks,
         Store(options.store),

@@ -23,14 +23,36 @@ BACKENDS = ("threading", "loky", "dask")
 
 
 def make_tasks(
-    suites: Iterable[str], methods: Sequence[str], seeds: Sequence[int], *, size: str, time_limit: float
+    suites: Iterable[str],
+    methods: Sequence[str],
+    seeds: Sequence[int],
+    *,
+    size: str,
+    time_limit: float,
+    cases: Sequence[str] = (),
 ) -> list[Task]:
-    """Every method of every case with every seed. Seeds come first, so that an early end leaves whole tables."""
+    """Every method of every case with every seed. Seeds come first, so that an early end leaves whole tables.
+
+    :param suites: their names.
+    :param methods: their names.
+    :param seeds: of the data sets.
+    :param size: ``"full"`` or ``"smoke"``.
+    :param time_limit: seconds for one fit.
+    :param cases: names of the only ones to run; all if there are none.
+    """
+    suites = list(suites)
+    known = [case.name for name in suites for case in get_suite(name, size).cases]
+    if unknown := set(cases) - set(known):
+        raise ValueError(
+            f"Expected cases out of {', '.join(dict.fromkeys(known))}, but got {', '.join(sorted(unknown))}."
+        )
     tasks = []
     for position, seed in enumerate(seeds):
         for name in suites:
             suite = get_suite(name, size)
             for case in suite.cases:
+                if cases and case.name not in cases:
+                    continue
                 chosen = methods_of_suite(methods, case.methods or suite.methods)
                 if position == 0 or not case.fixed:
                     tasks += [Task(name, case.name, method, seed, size, time_limit) for method in chosen]
