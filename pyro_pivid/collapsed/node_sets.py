@@ -1,4 +1,4 @@
-"""Exact probabilities and draws of one node's parent set, given which of its candidates come before it."""
+"""Exact draws of one node's parent set, given which of its candidates come before it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class NodeSets:
     Orders that put the same candidates before a node share the work.
 
     >>> table = ParentSetTable(0, torch.tensor([1, 2]), torch.tensor([0, 1]), torch.zeros(2, 1), False)
-    >>> NodeSets(table).link_probs(torch.tensor([0, 3]), torch.ones(2, 1))
-    tensor([[0.0000, 0.0000],
-            [0.5000, 0.0000]])
+    >>> NodeSets(table).sample(torch.tensor([0, 2]), torch.tensor([0, 0]))  # the set {1} is not allowed
+    tensor([[False, False],
+            [False, False]])
 
     :param table: the scored sets of the node.
     """
@@ -28,22 +28,6 @@ class NodeSets:
     def __init__(self, table: ParentSetTable) -> None:
         self.table = table
         self._membership = table.membership()
-
-    def link_probs(self, predecessors: Tensor, noise_probs: Tensor) -> Tensor:
-        """Probability of a link from each candidate, shape ``(n, K)``.
-
-        :param predecessors: bit patterns over the candidates, shape ``(n,)``.
-        :param noise_probs: probabilities of the noise values, shape ``(n, G)``.
-        """
-        distinct, inverse = predecessors.unique(return_inverse=True)
-        membership = self._membership.to(self.table.scores.dtype)
-        total = membership.new_zeros(len(predecessors), membership.shape[1])
-        for noise_index in range(noise_probs.shape[1]):
-            weights = noise_probs[:, noise_index]
-            if bool((weights > 1e-15).any()):
-                parts = [self._probs(part, noise_index) @ membership for part in self._chunks(distinct)]
-                total += weights.unsqueeze(-1) * torch.cat(parts)[inverse]
-        return total
 
     def sample(self, predecessors: Tensor, noise_index: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """One draw of the set for each row, as booleans over the candidates, shape ``(n, K)``.

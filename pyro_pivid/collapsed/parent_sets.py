@@ -232,8 +232,11 @@ class ParentSetEvidence:
         flat = check_orders(order, self.num_nodes).reshape(-1, self.num_nodes)
         codes, noise = self.predecessor_codes(flat), self._noise_probs(flat)
         probs = torch.zeros(*flat.shape, self.num_nodes, dtype=torch.float64, device=order.device)
-        for table in self.tables:
-            probs[:, table.candidates, table.node] = NodeSets(table).link_probs(codes[:, table.node], noise)
+        for candidate, links in zip(
+            self._candidates.unbind(-1), self._set_sums().link_probs(codes, noise), strict=False
+        ):
+            nodes = (candidate >= 0).nonzero().squeeze(-1)
+            probs[:, candidate[nodes], nodes] = links[:, nodes]
         return probs.view(*order.shape, self.num_nodes)
 
     def sample_coefficients(self, order: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
