@@ -99,10 +99,10 @@ class FeatureGram:
 
     def inner_products(self, node: Tensor, columns: Tensor) -> Tensor:
         """Inner products ``(..., k, k)`` of columns ``(..., k)``, over the rows of nodes ``(...)``."""
-        rows, columns = columns.unsqueeze(-1), columns.unsqueeze(-2)
-        if self.group is None:
-            return self.gram[rows, columns]
-        return self.gram[self.group[node][..., None, None], rows, columns]
+        index = columns.unsqueeze(-1) * self.gram.shape[-1] + columns.unsqueeze(-2)
+        if self.group is not None:
+            index = index + (self.group[node] * self.gram[0].numel())[..., None, None]
+        return self.gram.reshape(-1).index_select(0, index.reshape(-1)).view(index.shape)
 
     def own_squares(self) -> Tensor:
         """The squared length of every response over its own rows, shape ``(D,)``."""
@@ -121,7 +121,8 @@ class FeatureGram:
         features = members.unsqueeze(-1) * self.num_features + offsets
         nothing = self.gram.shape[-1] - 1
         features = features.masked_fill(members.unsqueeze(-1) < 0, nothing).flatten(-2)
-        return torch.cat([features, self._products(members), node.unsqueeze(-1) + self.first_response], -1)
+        products = [self._products(members)] if self.num_products else []
+        return torch.cat([features, *products, node.unsqueeze(-1) + self.first_response], -1)
 
     def _products(self, members: Tensor) -> Tensor:
         """Columns of the products of all pairs of members."""

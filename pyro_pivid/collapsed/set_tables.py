@@ -19,6 +19,7 @@ from pyro_pivid.collapsed.screening import screen_candidates
 from pyro_pivid.collapsed.set_sums import SetSums, by_frequency, candidate_codes, padded_candidates
 
 Score = Callable[[Tensor, Tensor], Tensor]
+Regress = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 _ALL_CANDIDATES = 19
 SCREENED_CANDIDATES = 16
@@ -64,9 +65,12 @@ def build_tables(
     scorer = ParentSetScorer(features, noise, edge_scales=edge_scales)
     if noise.shared:
         return _shared_noise_tables(features, noise, link_prior, scorer, candidates, grow, edge_scales)
-    remembered = [RememberedRegressions(scorer, own) for own in candidates]
-    judge = _judge(features, noise, link_prior, remembered, edge_scales)
-    tables = grow(_score(scorer, link_prior, remembered), judge)
+    regress: Regress = scorer.sufficient_numbers
+    judge = None
+    if _needs_judge(features, noise):  # it looks at the same sets a second time
+        regress = _remember([RememberedRegressions(scorer, own) for own in candidates])
+        judge = _judge(features, noise, link_prior, regress, edge_scales)
+    tables = grow(_score(scorer, link_prior, regress), judge)
     num_values = tables[0].scores.shape[1]
     return (
         [by_frequency(table) for table in tables],
@@ -75,11 +79,16 @@ def build_tables(
     )
 
 
-def _score(scorer: ParentSetScorer, link_prior: LinkPrior, remembered: Sequence[RememberedRegressions]) -> Score:
+def _remember(regressions: Sequence[RememberedRegressions]) -> Regress:
+    """The regressions of sets of one node at a time."""
+    return lambda node, members: regressions[int(node[0])](node, members)
+
+
+def _score(scorer: ParentSetScorer, link_prior: LinkPrior, regress: Regress) -> Score:
     """Log evidence and link weight of sets, ``(n, G)``."""
 
     def score(node: Tensor, members: Tensor) -> Tensor:
-        numbers = remembered[int(node[0])](node, members)
+        numbers = regress(node, members)
         sizes = torch.full_like(node, members.shape[-1])
         log_evidence = scorer.log_evidence_by_scale(*numbers, sizes, node).logsumexp(1)
         return log_evidence + link_prior.set_weight(node, members).unsqueeze(-1)
@@ -87,22 +96,25 @@ def _score(scorer: ParentSetScorer, link_prior: LinkPrior, remembered: Sequence[
     return score
 
 
+def _needs_judge(features: FeatureGram, noise: Noise) -> bool:
+    """Whether these are splines beside a variance that is not the node's own."""
+    return features.num_features > 1 and (noise.scale is not None or noise.shared)
+
+
 def _judge(
     features: FeatureGram,
     noise: Noise,
     link_prior: LinkPrior,
-    remembered: Sequence[RememberedRegressions],
+    regress: Regress,
     edge_scales: Sequence[float] | None,
-) -> Score | None:
+) -> Score:
     """The score at a variance of the node's own, for splines beside a variance that is not.
 
     Beside a known or common variance far below its residual, a set without the causes of a node gains by every other
     node, and splines would take such sets to all 2^D. Judged at its own variance too, it stops where it fits no better.
     """
-    if features.num_features == 1 or (noise.scale is None and not noise.shared):
-        return None
     own = ParentSetScorer(features, Noise(None, False, noise.prior), edge_scales=edge_scales)
-    return _score(own, link_prior, remembered)
+    return _score(own, link_prior, regress)
 
 
 def _shared_noise_tables(
@@ -117,14 +129,15 @@ def _shared_noise_tables(
     """Grow at a rough variance, find a good order, place the grid by its evidence, and grow again on the grid."""
     order, start = greedy_order(features, link_prior.required.to(features.gram.device))
     remembered = [RememberedRegressions(regressor, own) for own in candidates]
+    regress = _remember(remembered)
 
     def scores_at(log_variances: Tensor) -> tuple[ParentSetScorer, Score]:
         scorer = ParentSetScorer(
             features, noise, edge_scales=edge_scales, log_variances=log_variances.to(features.gram.device)
         )
-        return scorer, _score(scorer, link_prior, remembered)
+        return scorer, _score(scorer, link_prior, regress)
 
-    judge = _judge(features, noise, link_prior, remembered, edge_scales)
+    judge = _judge(features, noise, link_prior, regress, edge_scales) if _needs_judge(features, noise) else None
     _, rough_score = scores_at(features.gram.new_tensor([start]))
     rough = grow(rough_score, judge)
     allowed = allowed_sets(rough, improve_order(order, _order_score(rough, link_prior)))
