@@ -21,6 +21,7 @@ from pyro_pivid.collapsed.growing import ParentSetTable
 from pyro_pivid.collapsed.link_prior import LinkPrior
 from pyro_pivid.collapsed.node_sets import NodeSets
 from pyro_pivid.collapsed.noise import Noise
+from pyro_pivid.collapsed.remembered import KnownRegressions
 from pyro_pivid.collapsed.scoring import ParentSetScorer
 from pyro_pivid.collapsed.set_sums import SetSums, candidate_codes, padded_candidates
 from pyro_pivid.collapsed.set_tables import build_tables, choose_candidates, is_screened
@@ -62,6 +63,7 @@ class ParentSetEvidence:
     :param candidates: candidate parents of every node, in place of a choice.
     :param prune: nats that a set may score below one of its subsets, at least 8.
     :param max_sets: sets a node at which growing stops with a warning.
+    :param known: regressions on the same features that were made before.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class ParentSetEvidence:
         candidates: Sequence[Tensor] | None = None,
         prune: float = 8.0,
         max_sets: int = 100_000,
+        known: KnownRegressions | None = None,
     ) -> None:
         if prune < 8:
             raise ValueError(f"Expected `prune` of at least 8 nats, but got {prune}: less deletes likely links.")
@@ -84,7 +87,8 @@ class ParentSetEvidence:
         self.link_prior = LinkPrior(self.num_nodes, link_probs)
         parsed = Noise.parse(noise, noise_prior)
         scorer = ParentSetScorer(features, parsed, edge_scales=edge_scales)
-        settings: dict[str, Any] = {"prune": prune, "max_sets": max_sets}
+        known = known or KnownRegressions()  # of one choice of candidates, for the next
+        settings: dict[str, Any] = {"prune": prune, "max_sets": max_sets, "known": known}
         model: dict[str, Any] = {"noise": noise, "link_probs": link_probs, "noise_prior": noise_prior}
 
         def make(candidates: Sequence[Tensor], scales: Sequence[float] | None) -> ParentSetEvidence:

@@ -13,13 +13,12 @@ from pyro_pivid.collapsed.growing import ParentSetTable, grow_table
 from pyro_pivid.collapsed.link_prior import LinkPrior
 from pyro_pivid.collapsed.noise import Noise
 from pyro_pivid.collapsed.noise_grid import greedy_order, improve_order, noise_grid
-from pyro_pivid.collapsed.remembered import RememberedRegressions
+from pyro_pivid.collapsed.remembered import KnownRegressions, RememberedRegressions
 from pyro_pivid.collapsed.scoring import ParentSetScorer
 from pyro_pivid.collapsed.screening import screen_candidates
 from pyro_pivid.collapsed.set_sums import SetSums, by_frequency, candidate_codes, padded_candidates
 
 Score = Callable[[Tensor, Tensor], Tensor]
-Regress = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 _ALL_CANDIDATES = 19
 SCREENED_CANDIDATES = 16
@@ -34,6 +33,7 @@ def build_tables(
     edge_scales: Sequence[float] | None = None,
     prune: float = 8.0,
     max_sets: int = 100_000,
+    known: KnownRegressions | None = None,
 ) -> tuple[list[ParentSetTable], ParentSetScorer, Tensor]:
     """Tables of all nodes, the scorer they come from and the log weights ``(G,)`` of its noise values.
 
@@ -47,6 +47,7 @@ def build_tables(
     (3, tensor([0.], dtype=torch.float64))
 
     :param candidates: candidate parents of every node, from :func:`choose_candidates`.
+    :param known: regressions on the same features that were made before; those made now are added.
 
     The other parameters are those of :class:`~pyro_pivid.collapsed.parent_sets.ParentSetEvidence`.
     """
@@ -63,14 +64,11 @@ def build_tables(
         ]
 
     scorer = ParentSetScorer(features, noise, edge_scales=edge_scales)
+    regressions = (known or KnownRegressions()).of(scorer, candidates)
     if noise.shared:
-        return _shared_noise_tables(features, noise, link_prior, scorer, candidates, grow, edge_scales)
-    regress: Regress = scorer.sufficient_numbers
-    judge = None
-    if _needs_judge(features, noise):  # it looks at the same sets a second time
-        regress = _remember([RememberedRegressions(scorer, own) for own in candidates])
-        judge = _judge(features, noise, link_prior, regress, edge_scales)
-    tables = grow(_score(scorer, link_prior, regress), judge)
+        return _shared_noise_tables(features, noise, link_prior, regressions, grow, edge_scales)
+    judge = _judge(features, noise, link_prior, regressions, edge_scales)
+    tables = grow(_score(scorer, link_prior, regressions), judge)
     num_values = tables[0].scores.shape[1]
     return (
         [by_frequency(table) for table in tables],
@@ -79,16 +77,11 @@ def build_tables(
     )
 
 
-def _remember(regressions: Sequence[RememberedRegressions]) -> Regress:
-    """The regressions of sets of one node at a time."""
-    return lambda node, members: regressions[int(node[0])](node, members)
-
-
-def _score(scorer: ParentSetScorer, link_prior: LinkPrior, regress: Regress) -> Score:
+def _score(scorer: ParentSetScorer, link_prior: LinkPrior, regressions: Sequence[RememberedRegressions]) -> Score:
     """Log evidence and link weight of sets, ``(n, G)``."""
 
     def score(node: Tensor, members: Tensor) -> Tensor:
-        numbers = regress(node, members)
+        numbers = regressions[int(node[0])](node, members)
         sizes = torch.full_like(node, members.shape[-1])
         log_evidence = scorer.log_evidence_by_scale(*numbers, sizes, node).logsumexp(1)
         return log_evidence + link_prior.set_weight(node, members).unsqueeze(-1)
@@ -96,48 +89,42 @@ def _score(scorer: ParentSetScorer, link_prior: LinkPrior, regress: Regress) -> 
     return score
 
 
-def _needs_judge(features: FeatureGram, noise: Noise) -> bool:
-    """Whether these are splines beside a variance that is not the node's own."""
-    return features.num_features > 1 and (noise.scale is not None or noise.shared)
-
-
 def _judge(
     features: FeatureGram,
     noise: Noise,
     link_prior: LinkPrior,
-    regress: Regress,
+    regressions: Sequence[RememberedRegressions],
     edge_scales: Sequence[float] | None,
-) -> Score:
+) -> Score | None:
     """The score at a variance of the node's own, for splines beside a variance that is not.
 
     Beside a known or common variance far below its residual, a set without the causes of a node gains by every other
     node, and splines would take such sets to all 2^D. Judged at its own variance too, it stops where it fits no better.
     """
+    if features.num_features == 1 or (noise.scale is None and not noise.shared):
+        return None
     own = ParentSetScorer(features, Noise(None, False, noise.prior), edge_scales=edge_scales)
-    return _score(own, link_prior, regress)
+    return _score(own, link_prior, regressions)
 
 
 def _shared_noise_tables(
     features: FeatureGram,
     noise: Noise,
     link_prior: LinkPrior,
-    regressor: ParentSetScorer,
-    candidates: Sequence[Tensor],
+    regressions: Sequence[RememberedRegressions],
     grow: Callable[[Score, Score | None], list[ParentSetTable]],
     edge_scales: Sequence[float] | None,
 ) -> tuple[list[ParentSetTable], ParentSetScorer, Tensor]:
     """Grow at a rough variance, find a good order, place the grid by its evidence, and grow again on the grid."""
     order, start = greedy_order(features, link_prior.required.to(features.gram.device))
-    remembered = [RememberedRegressions(regressor, own) for own in candidates]
-    regress = _remember(remembered)
 
     def scores_at(log_variances: Tensor) -> tuple[ParentSetScorer, Score]:
         scorer = ParentSetScorer(
             features, noise, edge_scales=edge_scales, log_variances=log_variances.to(features.gram.device)
         )
-        return scorer, _score(scorer, link_prior, regress)
+        return scorer, _score(scorer, link_prior, regressions)
 
-    judge = _judge(features, noise, link_prior, regress, edge_scales) if _needs_judge(features, noise) else None
+    judge = _judge(features, noise, link_prior, regressions, edge_scales)
     _, rough_score = scores_at(features.gram.new_tensor([start]))
     rough = grow(rough_score, judge)
     allowed = allowed_sets(rough, improve_order(order, _order_score(rough, link_prior)))
@@ -147,7 +134,7 @@ def _shared_noise_tables(
         total = torch.zeros_like(log_variances)
         for node, sets, members in allowed:
             nodes = torch.full_like(sets, node)
-            by_scale = scorer.log_evidence_by_scale(*remembered[node].at(sets), sets, nodes)
+            by_scale = scorer.log_evidence_by_scale(*regressions[node].at(sets), sets, nodes)
             weights = link_prior.set_weight(nodes, members)
             total += (by_scale.logsumexp(1) + weights.unsqueeze(-1)).logsumexp(0).cpu()
         return total
