@@ -105,7 +105,7 @@ def _section(
 
     for group in groups_of(suite):
         if group.pooled:
-            caption = f"{suite.name}, {group.title}: SHD, F1 and number of links by kind of graph"
+            caption = f"{suite.name}, {group.title}: distance, F1 and number of links by kind of graph"
             show(figures.bars(rows, suite, group, folder), caption)
     if suite.name in ("linear", "nonlinear"):
         shown = "relaxed" if suite.name == "linear" else "spline"

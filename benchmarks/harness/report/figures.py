@@ -19,7 +19,8 @@ from benchmarks.harness.report.summary import Group, finished, means
 from pyro_pivid.metrics import edge_entropy
 
 PALETTES = {"own": ("YlOrRd_r", 0.0, 0.8), "trivial": ("Greys", 0.3, 0.85), "peers": ("viridis", 0.0, 0.85)}
-BARS = {"expected_shd": "E[SHD]", "f1": "F1", "nnz": "NNZ"}
+DAG_BARS = {"expected_shd": "E[SHD]", "f1": "F1", "nnz": "NNZ"}
+CLASS_BARS = {"cpdag_shd": "E[CPDAG-SHD]", "skeleton_f1": "F1 of the skeleton", "nnz": "NNZ"}
 
 
 def colour(method: str) -> Any:
@@ -38,7 +39,11 @@ def save(figure: Any, path: Path) -> Path:
 
 
 def bars(rows: pd.DataFrame, suite: Suite, group: Group, folder: Path) -> Path | None:
-    """SHD, F1 and NNZ of all methods by kind of graph, with standard errors; a dashed line is the true number."""
+    """Distance, F1 and NNZ of all methods by kind of graph, with standard errors; a dashed line is the true number.
+
+    Where the class is all that data can tell, they are those of classes.
+    """
+    panels = CLASS_BARS if group.headline == "cpdag_shd" else DAG_BARS
     kinds = {case.name: case.graph for case in suite.cases if case.name in group.cases}
     good = finished(rows[rows["case"].isin(list(kinds))])
     if good.empty:
@@ -47,7 +52,7 @@ def bars(rows: pd.DataFrame, suite: Suite, group: Group, folder: Path) -> Path |
     parts = {"ER": good[good["graph"] == "ER"], "SF": good[good["graph"] == "SF"], "all": good}
     names = [name for name in METHODS if name in set(good["method"])]
     figure, axes = plt.subplots(1, 3, figsize=(15, 4.2), layout="constrained")
-    for axis, (metric, label) in zip(axes, BARS.items(), strict=True):
+    for axis, (metric, label) in zip(axes, panels.items(), strict=True):
         for index, name in enumerate(names):
             found = [means(part, metric).get(name) for part in parts.values()]
             heights = [mean.value if mean else np.nan for mean in found]
@@ -114,5 +119,5 @@ def ablation(rows: pd.DataFrame, suite: Suite, folder: Path) -> Path | None:
     for axis, metric in zip(axes, ("expected_shd", "f1"), strict=True):
         grouped = good.assign(count=good["case"].map(counts)).groupby("count")[metric]
         axis.errorbar(grouped.mean().index, grouped.mean(), yerr=grouped.sem().fillna(0.0), marker="o")
-        axis.set(xscale="log", xlabel="orders × graphs in a step", title=BARS[metric])
+        axis.set(xscale="log", xlabel="orders × graphs in a step", title=DAG_BARS[metric])
     return save(figure, folder / "ablation.png")
