@@ -15,7 +15,7 @@ from pyro_pivid.collapsed.conjugate import (
     inverse_gamma_sample,
     student_log_evidence,
 )
-from pyro_pivid.collapsed.dense_groups import GroupMatrices
+from pyro_pivid.collapsed.dense_groups import GroupMatrices, in_pieces
 from pyro_pivid.collapsed.dense_subsets import DenseSubsets
 from pyro_pivid.collapsed.evidence import check_orders
 from pyro_pivid.collapsed.noise import Noise
@@ -102,6 +102,9 @@ class DenseEvidence:
     def log_evidence(self, order: Tensor) -> Tensor:
         """Exact ``log p(X | order)``, shape ``(...)`` for orders of shape ``(..., D)``."""
         order = check_orders(order, self.num_nodes)
+        return in_pieces(self._log_evidence, order.reshape(-1, self.num_nodes)).view(order.shape[:-1])
+
+    def _log_evidence(self, order: Tensor) -> Tensor:
         log_det, residual = self._log_dets_and_residuals(order, self._factors(order))
         num_rows = self.statistics.rows_of(order)
         if self.noise.scale is not None:
@@ -143,6 +146,11 @@ class DenseEvidence:
         order = check_orders(order, self.num_nodes)
         if threshold == 0:
             return precedence_mask(order).to(torch.float64)
+        rows = order.reshape(-1, self.num_nodes)
+        probs = in_pieces(lambda piece: self._edge_probs_above(piece, threshold), rows)
+        return probs.view(*order.shape, self.num_nodes)
+
+    def _edge_probs_above(self, order: Tensor, threshold: float) -> Tensor:
         factors = self._factors(order)
         by_position = self._moments_by_position(order, factors)
         # Only the pairs in which the first place is before the second.

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from pyro_pivid.regimes import Statistics
 
+_PIECE_NUMBERS = 1 << 18  # 2 MB
+
 
 class GroupMatrices:
     r"""The matrices :math:`X^\top X + \lambda I` over the rows of every group of nodes.
@@ -83,6 +85,25 @@ class GroupMatrices:
             for index, values in enumerate(groups, start=1):
                 chosen = torch.where(own == index, values, chosen)
         return chosen
+
+
+def in_pieces(compute: Callable[..., Tensor], *rows: Tensor) -> Tensor:
+    """What is computed of orders ``(n, D)`` and others that go with them, a few at a time on a CPU.
+
+    The D × D matrices of a piece stay in its cache, and memory is used again instead of asked for anew: twice as fast
+    from some 100 nodes on.
+
+    >>> in_pieces(lambda order: order[:, 0], torch.tensor([[1, 0], [0, 1]]))
+    tensor([1, 0])
+
+    :param compute: a function of the rows, to a result for each of them.
+    :param rows: orders first.
+    """
+    num_rows, num_nodes = rows[0].shape
+    size = max(1, _PIECE_NUMBERS // max(1, num_nodes) ** 2)
+    if num_rows <= size or rows[0].device.type != "cpu":
+        return compute(*rows)
+    return torch.cat([compute(*piece) for piece in zip(*(part.split(size) for part in rows), strict=True)])
 
 
 class _EachTime:

@@ -16,6 +16,7 @@ from pyro_pivid.collapsed.conjugate import student_log_evidence
 from pyro_pivid.collapsed.dense import DenseEvidence
 from pyro_pivid.collapsed.dense_cut import CutDenseEvidence
 from pyro_pivid.collapsed.dense_cut_terms import CutDenseTerms, place_sums
+from pyro_pivid.collapsed.dense_groups import in_pieces
 from pyro_pivid.collapsed.evidence import OrderEvidence
 from pyro_pivid.collapsed.parent_sets import ParentSetEvidence
 from pyro_pivid.collapsed.set_sums import candidate_codes, padded_candidates
@@ -80,6 +81,12 @@ class DenseTerms:
         return min(num_nodes, max(16, 3200 // num_nodes))
 
     def swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
+        return in_pieces(lambda piece: self._swap_gains(piece, generator), order)
+
+    def insertion_scores(self, rest: Tensor, node: Tensor) -> Tensor:
+        return in_pieces(self._insertion_scores, rest, node)
+
+    def _swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
         ridge, groups = self.evidence.ridge, self.evidence.groups
         factors = groups.factors(order)
 
@@ -104,7 +111,7 @@ class DenseTerms:
             terms = self._local(nodes, log_dets, residuals)
         return terms[2] + terms[3] - terms[0] - terms[1]
 
-    def insertion_scores(self, rest: Tensor, node: Tensor) -> Tensor:
+    def _insertion_scores(self, rest: Tensor, node: Tensor) -> Tensor:
         ridge, groups = self.evidence.ridge, self.evidence.groups
 
         def of_group(factor: Tensor) -> Tensor:

@@ -7,7 +7,8 @@ import pytest
 import torch
 from scipy import stats
 
-from pyro_pivid.collapsed import DenseEvidence, OrderEvidence
+from pyro_pivid.collapsed import DenseEvidence, OrderEvidence, dense_groups
+from pyro_pivid.collapsed.order_terms import make_terms
 from pyro_pivid.statistics import SufficientStatistics
 from tests.collapsed.brute_force import all_orders, contrasts, dense_order_density, linear_data
 
@@ -50,6 +51,29 @@ def test_an_order_is_the_sum_of_its_local_terms(kind):
         for k, j in enumerate(order.tolist())
     )
     torch.testing.assert_close(from_table, evidence.log_evidence(order))
+
+
+@pytest.mark.parametrize("kind", NOISES)
+@pytest.mark.parametrize("num_numbers", [1, 33, 64])
+def test_orders_in_pieces_are_orders_at_once(kind, num_numbers, monkeypatch):
+    """Pieces of 1, 2 and 4 of 23 orders of 4 nodes, the last one smaller."""
+    evidence, _ = make(kind, linear_data(30, 4, seed=3))
+    orders, terms = all_orders(4)[:23].view(23, 4), make_terms(evidence)
+
+    def everything():
+        return [
+            evidence.log_evidence(orders.view(1, 23, 4)),
+            evidence.edge_probs_given_order(orders, threshold=0.3),
+            terms.insertion_scores(orders[:, :3], orders[:, 3]),
+            # A shared variance is drawn on the way: from a seed, so that what is drawn depends on the pieces.
+            *([] if kind == "equal" else [terms.swap_gains(orders, torch.Generator().manual_seed(0))]),
+        ]
+
+    at_once = everything()
+    monkeypatch.setattr(dense_groups, "_PIECE_NUMBERS", num_numbers)
+    for whole, pieces in zip(at_once, everything(), strict=True):
+        assert whole.shape == pieces.shape
+        torch.testing.assert_close(whole, pieces)
 
 
 def test_a_shared_variance_has_no_local_terms():
