@@ -75,6 +75,16 @@ def test_a_method_that_did_not_finish_is_not_first(store):
     assert look("linear", store.read(), "expected_shd").cells[1].startswith("relaxed")
 
 
+def test_a_method_without_the_metric_on_some_data_is_not_compared_by_it(store):
+    for seed, value in enumerate([1.0, 9.0]):
+        for method in ("exact", "ges") if seed == 0 else ("ges",):
+            task = Task("nonlinear", "er-5-5", method, seed, "smoke")
+            store.append(task.row(error="", class_shd=value, cpu_seconds=1.0))
+    store.append(Task("nonlinear", "er-5-5", "exact", 1, "smoke").row(error="", cpu_seconds=1.0))
+    rows = store.read()
+    assert look("nonlinear", rows[rows["suite"] == "nonlinear"], "class_shd") is None
+
+
 def test_one_answer_is_compared_where_peers_give_classes(store):
     group = groups_of(get_suite("linear", "smoke"))[0]
     assert metrics_of(store.read(), group) == ["expected_shd"]

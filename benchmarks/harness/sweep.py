@@ -57,7 +57,8 @@ def make_tasks(
                 if position == 0 or not case.fixed:
                     tasks += [Task(name, case.name, method, seed, size, time_limit) for method in chosen]
     if not tasks:
-        raise ValueError(f"Expected methods that these suites run, but got {', '.join(methods)}. Try `list`.")
+        where = "these cases" if cases else "these suites"
+        raise ValueError(f"Expected methods that {where} run, but got {', '.join(methods)}. Try `list`.")
     return tasks
 
 

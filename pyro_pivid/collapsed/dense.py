@@ -232,7 +232,7 @@ class DenseEvidence:
         log_det, residual = self.groups.choose(order, map(both, factors))
         return log_det, residual
 
-    def _noise_shapes(self, node: Tensor | None) -> float | Tensor:
+    def _noise_shapes(self, node: Tensor) -> float | Tensor:
         """Shape of an unknown variance's InverseGamma posterior, of the nodes' shape where it differs among them."""
         rows = self.statistics.total_rows if self.noise.shared else self.statistics.rows_of(node)
         return self.noise.prior[0] + rows / 2

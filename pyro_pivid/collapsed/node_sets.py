@@ -1,4 +1,4 @@
-"""Exact draws of one node's parent set, given which of its candidates come before it."""
+"""Exact probabilities and draws of one node's parent set, given which of its candidates come before it."""
 
 from __future__ import annotations
 
@@ -28,6 +28,22 @@ class NodeSets:
     def __init__(self, table: ParentSetTable) -> None:
         self.table = table
         self._membership = table.membership()
+
+    def link_probs(self, predecessors: Tensor, noise_probs: Tensor) -> Tensor:
+        """Probability of a link from each candidate, shape ``(n, K)``, by going through all sets.
+
+        :param predecessors: bit patterns over the candidates, shape ``(n,)``.
+        :param noise_probs: probabilities of the noise values, shape ``(n, G)``.
+        """
+        distinct, inverse = predecessors.unique(return_inverse=True)
+        membership = self._membership.to(self.table.scores.dtype)
+        total = membership.new_zeros(len(predecessors), membership.shape[1])
+        for noise_index in range(noise_probs.shape[1]):
+            weights = noise_probs[:, noise_index]
+            if bool((weights > 1e-15).any()):
+                parts = [self._probs(part, noise_index) @ membership for part in self._chunks(distinct)]
+                total += weights.unsqueeze(-1) * torch.cat(parts)[inverse]
+        return total
 
     def sample(self, predecessors: Tensor, noise_index: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """One draw of the set for each row, as booleans over the candidates, shape ``(n, K)``.

@@ -81,7 +81,7 @@ class RememberedRegressions:
 class KnownRegressions:
     """Regressions of all nodes, from one choice of candidate parents to the next.
 
-    It is for one set of features; effect sizes other than the last ones start anew.
+    Other features or effect sizes than the last ones start anew.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,8 @@ class KnownRegressions:
 
     def of(self, scorer: ParentSetScorer, candidates: Sequence[Tensor]) -> list[RememberedRegressions]:
         """Regressions of every node on its candidates, with all that is known of them."""
-        if self._nodes and torch.equal(self._nodes[0].scorer.ridges, scorer.ridges):
+        last = self._nodes[0].scorer if self._nodes else None
+        if last is not None and last.features is scorer.features and torch.equal(last.ridges, scorer.ridges):
             self._nodes = [known.for_candidates(own) for known, own in zip(self._nodes, candidates, strict=True)]
         else:
             self._nodes = [RememberedRegressions(scorer, own) for own in candidates]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -36,9 +36,9 @@ class SetSums:
     """
 
     def __init__(self, tables: Sequence[ParentSetTable], *, max_entries: int = _MAX_ENTRIES) -> None:
-        self.most_candidates = max(len(table.candidates) for table in tables)
+        most = max(len(table.candidates) for table in tables)
         num_noises = tables[0].scores.shape[1]
-        for low_bits in range(min(self.most_candidates, _MAX_LOW_BITS), -1, -1):
+        for low_bits in range(min(most, _MAX_LOW_BITS), -1, -1):
             num_pages = sum(len((table.sets >> low_bits).unique()) for table in tables)
             if (num_pages << low_bits) * num_noises <= max_entries:
                 break
@@ -54,7 +54,7 @@ class SetSums:
         if self._single is not None:
             nodes = torch.arange(predecessors.shape[-1], device=predecessors.device)
             return self._single[nodes, :, predecessors]
-        return torch.stack([self._of_node(node, codes) for node, codes in enumerate(predecessors.unbind(-1))], 1)
+        return torch.stack([self.of_node(node, codes) for node, codes in enumerate(predecessors.unbind(-1))], 1)
 
     def at(self, node: Tensor, predecessors: Tensor) -> Tensor:
         """Log sums, shape ``(n, G)``, for nodes ``(n,)`` and codes ``(n,)``."""
@@ -62,27 +62,20 @@ class SetSums:
             return self._single[node, :, predecessors]
         sums = self._sums[0].new_empty(len(node), self._sums[0].shape[1])
         for own in node.unique().tolist():
-            sums[node == own] = self._of_node(own, predecessors[node == own])
+            sums[node == own] = self.of_node(own, predecessors[node == own])
         return sums
 
-    def link_probs(self, predecessors: Tensor, noise_probs: Tensor) -> Iterator[Tensor]:
-        """Probabilities ``(n, D)`` of a link from the first candidate of every node, then from the second, and so on.
+    @property
+    def has_one_page(self) -> bool:
+        """Whether all nodes are read at once, one look-up each."""
+        return self._single is not None
 
-        The sets with a candidate are all sets less those that are left when it is not among the predecessors: two
-        sums that are there already.
+    def pages_of(self, node: int) -> int:
+        """How many look-ups a node costs at most."""
+        return len(self._patterns[node])
 
-        :param predecessors: codes ``(n, D)``.
-        :param noise_probs: probabilities of the noise values, shape ``(n, G)``.
-        """
-        total = self(predecessors)
-        for bit in range(self.most_candidates):
-            without = self(predecessors & ~(1 << bit))
-            # Noise values whose sums are all minus infinity have probability zero.
-            probs = -torch.where(total == -torch.inf, 0.0, without - total).expm1()
-            yield (noise_probs.unsqueeze(1) * probs).sum(-1).clamp(min=0.0)
-
-    def _of_node(self, node: int, predecessors: Tensor) -> Tensor:
-        """Log sums of one node, ``(n, G)``; rows with the same predecessors share the work."""
+    def of_node(self, node: int, predecessors: Tensor) -> Tensor:
+        """Log sums of one node, ``(n, G)``, for codes ``(n,)``; rows with the same predecessors share the work."""
         distinct, inverse = predecessors.unique(return_inverse=True)
         missing = ~(distinct >> self.low_bits)
         row, page = (self._patterns[node] & missing.unsqueeze(-1) == 0).nonzero(as_tuple=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
-_SAFE_RANGE = {torch.float64: 600.0, torch.float32: 70.0}  # far from where the exponential, or one over it, leaves it
+# Far from where the exponential, or one over its square (in second derivatives), leaves the range of the numbers.
+_SAFE_RANGE = {torch.float64: 300.0, torch.float32: 35.0}
 
 
 def log_sums_to_end(logits: Tensor) -> Tensor:
@@ -21,9 +24,18 @@ def log_sums_to_end(logits: Tensor) -> Tensor:
 
     :param logits: shape ``(..., D)``.
     """
-    if logits.device.type == "cpu" and logits.numel() > 0:  # elsewhere a look at the values would have to be waited for
+    # Elsewhere a look at the values would have to be waited for, and in a trace it would hold for other values too.
+    if logits.device.type == "cpu" and not torch.jit.is_tracing() and logits.numel():  # type: ignore[attr-defined]
         largest = logits.detach().amax(-1, keepdim=True)
         shifted = logits - largest
-        if shifted.min().item() > -_SAFE_RANGE.get(logits.dtype, 0.0):
+        if _smallest(shifted) > -_SAFE_RANGE.get(logits.dtype, 0.0):
             return shifted.exp().flip(-1).cumsum(-1).flip(-1).log() + largest
     return logits.flip(-1).logcumsumexp(-1).flip(-1)
+
+
+def _smallest(values: Tensor) -> float:
+    """The smallest value, or minus infinity inside of ``torch.vmap``, where values cannot be looked at."""
+    try:
+        return values.detach().min().item()
+    except RuntimeError:
+        return -math.inf

@@ -8,7 +8,9 @@ import torch
 from scipy import stats
 
 from pyro_pivid.collapsed import DenseEvidence, OrderEvidence, dense_groups
+from pyro_pivid.collapsed.dense_cut import CutDenseEvidence
 from pyro_pivid.collapsed.order_terms import make_terms
+from pyro_pivid.regimes import sum_statistics
 from pyro_pivid.statistics import SufficientStatistics
 from tests.collapsed.brute_force import all_orders, contrasts, dense_order_density, linear_data
 
@@ -55,9 +57,18 @@ def test_an_order_is_the_sum_of_its_local_terms(kind):
 
 @pytest.mark.parametrize("kind", NOISES)
 @pytest.mark.parametrize("num_numbers", [1, 33, 64])
-def test_orders_in_pieces_are_orders_at_once(kind, num_numbers, monkeypatch):
+@pytest.mark.parametrize("case", ["plain", "interventions", "forbidden"])
+def test_orders_in_pieces_are_orders_at_once(kind, num_numbers, case, monkeypatch):
     """Pieces of 1, 2 and 4 of 23 orders of 4 nodes, the last one smaller."""
-    evidence, _ = make(kind, linear_data(30, 4, seed=3))
+    values = linear_data(30, 4, seed=3)
+    mask = torch.rand(30, 4, generator=torch.Generator().manual_seed(1)) < 0.3 if case == "interventions" else None
+    statistics = sum_statistics(values, interventions=mask)
+    if case == "forbidden":
+        forbidden = torch.zeros(4, 4, dtype=torch.bool)
+        forbidden[0, 2] = True
+        evidence = CutDenseEvidence(statistics, noise=NOISES[kind], forbidden=forbidden)
+    else:
+        evidence = DenseEvidence(statistics, noise=NOISES[kind])
     orders, terms = all_orders(4)[:23].view(23, 4), make_terms(evidence)
 
     def everything():

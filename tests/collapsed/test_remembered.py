@@ -14,8 +14,8 @@ from pyro_pivid.statistics import SufficientStatistics
 from tests.collapsed.brute_force import linear_data, sparse_data
 
 
-def make_scorer(scales=None):
-    features = linear_features(SufficientStatistics.from_data(linear_data(60, 7, seed=0), intercept=True))
+def make_scorer(scales=None, seed=0):
+    features = linear_features(SufficientStatistics.from_data(linear_data(60, 7, seed=seed), intercept=True))
     return ParentSetScorer(features, Noise.parse(0.8), edge_scales=scales)
 
 
@@ -70,7 +70,16 @@ def test_sets_come_back_in_the_order_they_were_asked_for_new_ones_among_old():
 
 def test_other_effect_sizes_start_anew():
     store, candidates = KnownRegressions(), [torch.tensor([1, 2])] * 7
-    first, second = make_scorer((1.0,)), make_scorer((3.0,))
+    first = make_scorer((1.0,))
+    second = ParentSetScorer(first.features, first.noise, edge_scales=(3.0,))
+    store.of(first, candidates)[0](*sets_of([1, 2], 1))
+    found = store.of(second, candidates)[0](*sets_of([1, 2], 1))
+    torch.testing.assert_close(found, second.sufficient_numbers(*sets_of([1, 2], 1)))
+
+
+def test_other_features_start_anew():
+    store, candidates = KnownRegressions(), [torch.tensor([1, 2])] * 7
+    first, second = make_scorer(seed=0), make_scorer(seed=1)
     store.of(first, candidates)[0](*sets_of([1, 2], 1))
     found = store.of(second, candidates)[0](*sets_of([1, 2], 1))
     torch.testing.assert_close(found, second.sufficient_numbers(*sets_of([1, 2], 1)))

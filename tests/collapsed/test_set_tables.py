@@ -9,7 +9,7 @@ import torch
 
 from pyro_pivid.collapsed import ParentSetEvidence
 from pyro_pivid.collapsed.features import linear_features, spline_features
-from pyro_pivid.collapsed.growing import ParentSetTable, grow_table
+from pyro_pivid.collapsed.growing import grow_table
 from pyro_pivid.collapsed.screening import screen_candidates
 from pyro_pivid.collapsed.set_sums import SetSums, by_frequency
 from pyro_pivid.statistics import SufficientStatistics
@@ -86,42 +86,6 @@ def test_look_up_is_the_sum_over_allowed_sets(max_entries):
         expected = table.scores.expand(128, -1, 2).masked_fill(outside.unsqueeze(-1), -torch.inf).logsumexp(1)
         torch.testing.assert_close(got[:, node], expected)
         torch.testing.assert_close(sums.at(torch.full((128,), node), codes[:, node]), expected)
-
-
-@pytest.mark.parametrize("max_entries", [1 << 24, 150])
-def test_link_probabilities_against_all_sets(max_entries):
-    """From differences of sums, with one page of look-ups and with many; scores in the thousands as real ones are."""
-    tables = []
-    for node, num_candidates in enumerate((7, 4, 0)):
-        values, score = random_score(num_candidates, 2.0, seed=node)
-        if num_candidates:
-            table = grow_table(node, torch.arange(num_candidates), lambda n, m, s=score: s(n, m).double() - 5000)
-            tables.append(by_frequency(table))
-        else:
-            nothing = torch.zeros(0, dtype=torch.long)
-            tables.append(ParentSetTable(node, nothing, torch.zeros(1, dtype=torch.long), values.double(), False))
-    codes = torch.arange(128).unsqueeze(-1) & torch.tensor([127, 15, 0])
-    noise_probs = torch.rand(128, 2, generator=torch.Generator().manual_seed(0)).double()
-    noise_probs = noise_probs / noise_probs.sum(-1, keepdim=True)
-    sums = SetSums(tables, max_entries=max_entries)
-    assert (sums.num_pages > 3) == (max_entries == 150)
-    got = torch.stack(list(sums.link_probs(codes, noise_probs)), -1)
-    assert got.shape == (128, 3, 7)
-    for node, table in enumerate(tables):
-        outside = (table.sets & ~codes[:, node, None]) != 0
-        probs = table.scores.double().expand(128, -1, 2).masked_fill(outside.unsqueeze(-1), -torch.inf).softmax(1)
-        expected = torch.einsum("nmg,ng,mk->nk", probs, noise_probs, table.membership().double())
-        num_candidates = len(table.candidates)
-        torch.testing.assert_close(got[:, node, :num_candidates], expected, rtol=0, atol=1e-10)
-        assert not got[:, node, num_candidates:].any()
-
-
-def test_a_required_link_is_certain_and_a_noise_that_cannot_be_plays_no_part():
-    scores = torch.tensor([[0.0, -torch.inf], [1.0, -torch.inf]])
-    table = ParentSetTable(0, torch.tensor([1, 2]), torch.tensor([1, 3]), scores, False)
-    first, second = SetSums([table]).link_probs(torch.tensor([[3]]), torch.tensor([[1.0, 0.0]]))
-    assert first.item() == 1.0
-    torch.testing.assert_close(second, torch.tensor([[torch.tensor(1.0).sigmoid()]]))
 
 
 def test_candidates_by_frequency_are_the_same_sets():

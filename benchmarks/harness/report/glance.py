@@ -102,7 +102,12 @@ def look(setting: str, rows: pd.DataFrame, metric: str) -> Entry | None:
     :param rows: of its cases.
     :param metric: that decides.
     """
-    complete = {name: mean for name, mean in means(rows, metric).items() if is_complete(rows, name) and mean.count}
+    num_sets = len(rows[["case", "seed"]].drop_duplicates())
+    complete = {
+        name: mean
+        for name, mean in means(rows, metric).items()
+        if is_complete(rows, name) and mean.count == num_sets  # a method may have finished without this metric
+    }
     firsts = {kind: best(_of(complete, kind), metric) for kind in ("own", "peers", "trivial")}
     ours, peer = firsts["own"], firsts["peers"]
     if ours is None:
