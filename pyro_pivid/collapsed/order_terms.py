@@ -76,9 +76,9 @@ class DenseTerms:
 
     @property
     def num_insertions(self) -> int:
-        """All nodes up to 56, fewer above: an insertion costs O(D³), as much as all swaps together."""
+        """All nodes up to 80, fewer above: an insertion costs O(D³), as much as all swaps together."""
         num_nodes = self.evidence.num_nodes
-        return min(num_nodes, max(16, 3200 // num_nodes))
+        return min(num_nodes, max(32, 6400 // num_nodes))
 
     def swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
         return in_pieces(lambda piece: self._swap_gains(piece, generator), order)
