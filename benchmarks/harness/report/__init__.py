@@ -27,7 +27,8 @@ READING = (
     "library and trivial ones about 390 MiB of it are imported libraries."
 )
 GLANCE = (
-    "The best method of each kind on each setting, by its mean, and the paired difference on the same data sets; all "
+    "The best method of each kind on each setting (suite, kind of graph, nodes, links), by its mean, and the paired "
+    "difference on the same data sets; all "
     "kinds of graph together, which the sections take apart. E[…] is a mean over posterior draws and counts every "
     "doubt, which the single graph of a peer never has; the SHD of one class compares one answer with one. "
     "*Level*: within two standard errors. The best of several methods is chosen after the fact on all sides. A setting "

@@ -15,7 +15,7 @@ import pandas as pd
 
 from benchmarks.harness.cases import Suite
 from benchmarks.harness.methods import METHODS
-from benchmarks.harness.report.summary import Group, finished, means
+from benchmarks.harness.report.summary import Group, finished, is_complete, means
 from pyro_pivid.metrics import edge_entropy
 
 PALETTES = {"own": ("YlOrRd_r", 0.0, 0.8), "trivial": ("Greys", 0.3, 0.85), "peers": ("viridis", 0.0, 0.85)}
@@ -41,7 +41,8 @@ def save(figure: Any, path: Path) -> Path:
 def bars(rows: pd.DataFrame, suite: Suite, group: Group, folder: Path) -> Path | None:
     """Distance, F1 and NNZ of all methods by kind of graph, with standard errors; a dashed line is the true number.
 
-    Where the class is all that data can tell, they are those of classes.
+    Where the class is all that data can tell, they are those of classes. Methods that did not finish on all data sets
+    are hatched, and have no bar over all kinds of graph.
     """
     panels = CLASS_BARS if group.headline == "cpdag_shd" else DAG_BARS
     kinds = {case.name: case.graph for case in suite.cases if case.name in group.cases}
@@ -51,14 +52,18 @@ def bars(rows: pd.DataFrame, suite: Suite, group: Group, folder: Path) -> Path |
     good = good.assign(graph=good["case"].map(kinds))
     parts = {"ER": good[good["graph"] == "ER"], "SF": good[good["graph"] == "SF"], "all": good}
     names = [name for name in METHODS if name in set(good["method"])]
+    whole = {name: is_complete(rows[rows["case"].isin(list(kinds))], name) for name in names}
     figure, axes = plt.subplots(1, 3, figsize=(15, 4.2), layout="constrained")
     for axis, (metric, label) in zip(axes, panels.items(), strict=True):
         for index, name in enumerate(names):
-            found = [means(part, metric).get(name) for part in parts.values()]
+            found = [
+                means(part, metric).get(name) if whole[name] or kind != "all" else None for kind, part in parts.items()
+            ]
             heights = [mean.value if mean else np.nan for mean in found]
             errors = np.nan_to_num([mean.error if mean else 0.0 for mean in found])
             places = np.arange(len(parts)) + (index + 0.5) / (len(names) + 1) - 0.5
-            axis.bar(places, heights, 0.9 / (len(names) + 1), yerr=errors, color=colour(name), label=name)
+            style = {"label": name} if whole[name] else {"label": f"{name} (some sets)", "hatch": "////", "alpha": 0.6}
+            axis.bar(places, heights, 0.9 / (len(names) + 1), yerr=errors, color=colour(name), **style)
         if metric == "nnz":
             axis.axhline(good["num_edges"].mean(), color="black", linestyle="--", linewidth=1)
         axis.set_xticks(range(len(parts)), list(parts))
