@@ -61,3 +61,12 @@ def test_list(capsys):
     printed = capsys.readouterr().out
     assert "sort-by-variance" in printed
     assert "notears" in printed
+
+
+def test_steps_of_the_spline_model(capsys):
+    from benchmarks.spline_steps import STEPS, run
+
+    table = run(num_sets=2, num_nodes=4, num_edges=3, num_rows=60)
+    assert list(table.index) == list(STEPS)
+    assert (table >= 0).all(axis=None)
+    assert "with interactions" in capsys.readouterr().out
