@@ -19,7 +19,7 @@ from pyro_pivid.collapsed.features import (
 from pyro_pivid.collapsed.first_look import first_look
 from pyro_pivid.collapsed.growing import ParentSetTable
 from pyro_pivid.collapsed.link_prior import LinkPrior
-from pyro_pivid.collapsed.link_probs import link_probs as probs_given_order
+from pyro_pivid.collapsed.links_given_order import links_given_order
 from pyro_pivid.collapsed.node_sets import NodeSets
 from pyro_pivid.collapsed.noise import Noise
 from pyro_pivid.collapsed.remembered import KnownRegressions
@@ -235,7 +235,7 @@ class ParentSetEvidence:
     def edge_probs_given_order(self, order: Tensor, *, threshold: float = 0.0) -> Tensor:
         """Exact ``P(i → j | X, order)``, shape ``(..., D, D)``; a link is there or not, whatever ``threshold`` is."""
         flat = check_orders(order, self.num_nodes).reshape(-1, self.num_nodes)
-        probs = probs_given_order(self.tables, self._set_sums(), self.predecessor_codes(flat), self._noise_probs(flat))
+        probs = links_given_order(self.tables, self._set_sums(), self.predecessor_codes(flat), self._noise_probs(flat))
         return probs.view(*order.shape, self.num_nodes)
 
     def sample_coefficients(self, order: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:

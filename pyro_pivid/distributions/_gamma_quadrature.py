@@ -15,6 +15,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import softplus
 
+from pyro_pivid.ops.log_sums import log_sums_to_end
+
 # The grid leaves out an event of probability below e^-LEFT that some V lies to its left (a closed form then puts it
 # back) and one below e^-RIGHT that some V lies to its right.
 LEFT, RIGHT = 18.0, 34.0
@@ -154,7 +156,7 @@ def _integrate(shape: Tensor, log_rates: Tensor, cap: Tensor, grid: _Grid) -> Te
     log_slope = grid.slope.log()
     log_normalizer = torch.lgamma(shape)
     log_cap = cap.log()
-    log_remaining = log_rates.flip(-1).logcumsumexp(-1).flip(-1)  # of the sum of the rates from here on
+    log_remaining = log_sums_to_end(log_rates)  # of the sum of the rates from here on
     log_tail = torch.zeros_like(grid.t)  # log G_{k+1}
     tail_slope = torch.zeros_like(grid.t)  # its derivative in s
     for k in reversed(range(log_rates.shape[-1])):
@@ -166,7 +168,7 @@ def _integrate(shape: Tensor, log_rates: Tensor, cap: Tensor, grid: _Grid) -> Te
         # Beyond the last point everything decays at the rate of the remaining nodes together.
         beyond = log_integrand_t[:, -1:] - torch.minimum(log_remaining[:, k : k + 1] + grid.t[:, -1:], log_cap)
         panels = torch.cat([_log_panels(log_integrand, derivative, grid.step), beyond], -1)
-        log_tail = panels.flip(-1).logcumsumexp(-1).flip(-1)
+        log_tail = log_sums_to_end(panels)
         tail_slope = -(log_integrand - log_tail).exp()
     # Left of the grid: ∫ f_1 G_2 ≈ P(V_1 < e^t) G_2, and P(V_1 < e^t) ≈ f_1 / (r (1 - x / (r + 1))).
     before = log_integrand_t[:, :1] - (shape * (1 - x[:, :1] / (shape + 1))).log()

@@ -16,12 +16,12 @@ from pyro_pivid.collapsed.node_sets import NodeSets
 from pyro_pivid.collapsed.set_sums import SetSums, padded_candidates
 
 
-def link_probs(tables: Sequence[ParentSetTable], sums: SetSums, codes: Tensor, noise_probs: Tensor) -> Tensor:
+def links_given_order(tables: Sequence[ParentSetTable], sums: SetSums, codes: Tensor, noise_probs: Tensor) -> Tensor:
     """``P(i → j | order)``, shape ``(n, D, D)``, right to some 1e-11: a difference of nearly equal sums loses digits.
 
     >>> table = ParentSetTable(0, torch.tensor([1]), torch.tensor([0, 1]), torch.zeros(2, 1), False)
     >>> other = ParentSetTable(1, torch.tensor([0]), torch.tensor([0]), torch.zeros(1, 1), False)
-    >>> link_probs([table, other], SetSums([table, other]), torch.tensor([[1, 0]]), torch.ones(1, 1))
+    >>> links_given_order([table, other], SetSums([table, other]), torch.tensor([[1, 0]]), torch.ones(1, 1))
     tensor([[[0.0000, 0.0000],
              [0.5000, 0.0000]]])
 

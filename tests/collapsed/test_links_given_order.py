@@ -5,7 +5,7 @@ import torch
 
 from pyro_pivid.collapsed import set_sums
 from pyro_pivid.collapsed.growing import ParentSetTable, grow_table
-from pyro_pivid.collapsed.link_probs import link_probs
+from pyro_pivid.collapsed.links_given_order import links_given_order
 from pyro_pivid.collapsed.node_sets import NodeSets
 from pyro_pivid.collapsed.set_sums import SetSums, by_frequency
 
@@ -43,7 +43,7 @@ def test_against_all_sets(low_bits, num_pages, monkeypatch):
     codes = torch.arange(128).unsqueeze(-1) & sizes
     noise_probs = torch.rand(128, 2, generator=torch.Generator().manual_seed(0)).double()
     noise_probs = noise_probs / noise_probs.sum(-1, keepdim=True)
-    got = link_probs(tables, sums, codes, noise_probs)
+    got = links_given_order(tables, sums, codes, noise_probs)
     assert bool(used) == (num_pages == "many")
     expected = torch.zeros_like(got)
     for node, table in enumerate(tables):
@@ -60,6 +60,6 @@ def test_a_required_link_is_certain_and_a_noise_that_cannot_be_plays_no_part():
     table = ParentSetTable(0, torch.tensor([1, 2]), torch.tensor([1, 3]), scores, False)
     nothing = ParentSetTable(1, torch.zeros(0, dtype=torch.long), torch.tensor([0]), torch.zeros(1, 2), False)
     tables = [table, nothing, ParentSetTable(2, nothing.candidates, nothing.sets, nothing.scores, False)]
-    found = link_probs(tables, SetSums(tables), torch.tensor([[3, 0, 0]]), torch.tensor([[1.0, 0.0]]))
+    found = links_given_order(tables, SetSums(tables), torch.tensor([[3, 0, 0]]), torch.tensor([[1.0, 0.0]]))
     assert found[0, 1, 0] == 1.0
     torch.testing.assert_close(found[0, 2, 0], torch.tensor(1.0).sigmoid())
