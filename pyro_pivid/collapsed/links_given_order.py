@@ -32,22 +32,24 @@ def links_given_order(tables: Sequence[ParentSetTable], sums: SetSums, codes: Te
     """
     num_nodes = len(tables)
     probs = noise_probs.new_zeros(len(codes), num_nodes, num_nodes)
-    if sums.has_one_page:
-        totals, noise = sums(codes), noise_probs.unsqueeze(1)
-        for bit, candidate in enumerate(padded_candidates(tables).unbind(-1)):
-            nodes = (candidate >= 0).nonzero().squeeze(-1)
-            share = _share_with(totals, sums(codes & ~(1 << bit)))
-            found = torch.where(codes >> bit & 1 == 1, (noise * share).sum(-1), 0.0)
-            probs[:, candidate[nodes], nodes] = found[:, nodes]
-        return probs
-    for table in tables:
-        few_pages = len(table.candidates) * sums.pages_of(table.node) < len(table.sets)
+    every = torch.arange(num_nodes, device=codes.device)
+    totals, noise = sums.read(every, codes), noise_probs.unsqueeze(1)
+    # Candidates beyond the width occur in no set.
+    widths = torch.tensor(sums.widths, device=codes.device)
+    for bit, candidate in enumerate(padded_candidates(tables)[:, : max(sums.widths)].unbind(-1)):
+        nodes = (sums.one_page & (widths > bit)).nonzero().squeeze(-1)
+        own = codes[:, nodes]
+        share = _share_with(totals[:, nodes], sums.read(nodes, own & ~(1 << bit)))
+        probs[:, candidate[nodes], nodes] = torch.where(own >> bit & 1 == 1, (noise * share).sum(-1), 0.0)
+    for node in (~sums.one_page).nonzero().squeeze(-1).tolist():
+        table = tables[node]
+        few_pages = len(table.candidates) * sums.pages_of(node) < len(table.sets)
         found = (
-            _of_node(table, sums, codes[:, table.node], noise_probs)
+            _of_node(table, sums, codes[:, node], noise_probs)
             if few_pages
-            else NodeSets(table).link_probs(codes[:, table.node], noise_probs)
+            else NodeSets(table).link_probs(codes[:, node], noise_probs)
         )
-        probs[:, table.candidates, table.node] = found
+        probs[:, table.candidates, node] = found
     return probs
 
 

@@ -12,7 +12,7 @@ from pyro_pivid.collapsed.subsets import sum_over_subsets
 from pyro_pivid.ops.permutation import order_to_rank
 
 _MAX_ENTRIES = 1 << 24
-_MAX_LOW_BITS = 16
+_MAX_LOW_BITS = 20
 
 
 class SetSums:
@@ -21,8 +21,8 @@ class SetSums:
     The low bits of a node's code stand for the candidates that occur in most of its sets (:func:`by_frequency`), the
     high bits for the others. For every *page*, a pattern of the high bits that occurs in the table, sums over
     all subsets of the low bits are made once (a zeta transform); the sum over a predecessor set then reads one number
-    from each page whose pattern it contains. With up to 16 candidates there is one page and a node costs one
-    look-up. All sums are exact: nothing is cut.
+    from each page whose pattern it contains. A node has as many low bits as candidates that occur in its sets, where
+    memory allows: it then has one page, and all such nodes are read at once. All sums are exact: nothing is cut.
 
     >>> table = ParentSetTable(0, torch.tensor([1, 2]), torch.tensor([0, 1, 3]), torch.zeros(3, 1), False)
     >>> sums = SetSums([table])
@@ -36,39 +36,46 @@ class SetSums:
     """
 
     def __init__(self, tables: Sequence[ParentSetTable], *, max_entries: int = _MAX_ENTRIES) -> None:
-        most = max(len(table.candidates) for table in tables)
-        num_noises = tables[0].scores.shape[1]
-        for low_bits in range(min(most, _MAX_LOW_BITS), -1, -1):
-            num_pages = sum(len((table.sets >> low_bits).unique()) for table in tables)
-            if (num_pages << low_bits) * num_noises <= max_entries:
+        sets, num_noises = [table.sets for table in tables], tables[0].scores.shape[1]
+        #: How many of its candidates, those on the lowest bits, occur in the sets of each node.
+        self.widths = [int(own.max()).bit_length() for own in sets]
+        for most in range(min(max(self.widths), _MAX_LOW_BITS), -1, -1):
+            low_bits = [min(width, most) for width in self.widths]
+            num_pages = [_count_pages(*own) for own in zip(sets, low_bits, self.widths, strict=True)]
+            if sum(pages << bits for pages, bits in zip(num_pages, low_bits, strict=True)) * num_noises <= max_entries:
                 break
-        self.low_bits, self.num_pages = low_bits, num_pages
-        pages = [_pages(table, low_bits) for table in tables]
+        self._low_bits = low_bits
+        pages = [_pages(*own) for own in zip(tables, low_bits, strict=True)]
         self._patterns = [patterns for patterns, _ in pages]
-        self._sums = [sums for _, sums in pages]
-        # With one page a node all nodes are read at once.
-        self._single = torch.stack([sums[0] for sums in self._sums]) if num_pages == len(tables) else None
+        # All tables one after the other, so that nodes of one page are read together.
+        self._sums = torch.cat([own for _, own in pages])
+        starts = torch.tensor([0, *(len(own) for _, own in pages)]).cumsum(0)[:-1]
+        self._starts = starts.to(self._sums.device)
+        self._low = (1 << torch.tensor(low_bits, device=self._sums.device)) - 1
+        one_page = [len(patterns) == 1 and not bool(patterns.any()) for patterns in self._patterns]
+        self.one_page = torch.tensor(one_page, device=self._sums.device)  #: Which nodes have one page, ``(D,)``.
+        self._several = (~self.one_page).nonzero().squeeze(-1).tolist()
 
     def __call__(self, predecessors: Tensor) -> Tensor:
         """Log sums, shape ``(n, D, G)``, for codes ``(n, D)`` of the predecessors among each node's candidates."""
-        if self._single is not None:
-            nodes = torch.arange(predecessors.shape[-1], device=predecessors.device)
-            return self._single[nodes, :, predecessors]
-        return torch.stack([self.of_node(node, codes) for node, codes in enumerate(predecessors.unbind(-1))], 1)
+        nodes = torch.arange(predecessors.shape[-1], device=predecessors.device)
+        sums = self.read(nodes, predecessors)
+        for own in self._several:
+            sums[:, own] = self.of_node(own, predecessors[:, own])
+        return sums
 
     def at(self, node: Tensor, predecessors: Tensor) -> Tensor:
         """Log sums, shape ``(n, G)``, for nodes ``(n,)`` and codes ``(n,)``."""
-        if self._single is not None:
-            return self._single[node, :, predecessors]
-        sums = self._sums[0].new_empty(len(node), self._sums[0].shape[1])
-        for own in node.unique().tolist():
-            sums[node == own] = self.of_node(own, predecessors[node == own])
+        sums = self.read(node, predecessors)
+        for own in self._several:
+            places = (node == own).nonzero().squeeze(-1)
+            if len(places):
+                sums[places] = self.of_node(own, predecessors[places])
         return sums
 
-    @property
-    def has_one_page(self) -> bool:
-        """Whether all nodes are read at once, one look-up each."""
-        return self._single is not None
+    def read(self, node: Tensor, predecessors: Tensor) -> Tensor:
+        """Log sums, shape ``(..., G)``, for nodes ``(...)`` of one page and codes ``(...)``: one look-up each."""
+        return self._sums[self._starts[node] + (predecessors & self._low[node])]
 
     def pages_of(self, node: int) -> int:
         """How many look-ups a node costs at most."""
@@ -77,10 +84,10 @@ class SetSums:
     def of_node(self, node: int, predecessors: Tensor) -> Tensor:
         """Log sums of one node, ``(n, G)``, for codes ``(n,)``; rows with the same predecessors share the work."""
         distinct, inverse = predecessors.unique(return_inverse=True)
-        missing = ~(distinct >> self.low_bits)
+        missing = ~(distinct >> self._low_bits[node])
         row, page = (self._patterns[node] & missing.unsqueeze(-1) == 0).nonzero(as_tuple=True)
-        low = distinct & ((1 << self.low_bits) - 1)
-        terms = self._sums[node][page, :, low[row]]
+        low = distinct & self._low[node]
+        terms = self._sums[self._starts[node] + (page << self._low_bits[node]) + low[row]]
         return _segment_logsumexp(terms, row, len(distinct))[inverse]
 
 
@@ -126,12 +133,16 @@ def candidate_codes(order: Tensor, candidates: Tensor) -> Tensor:
     return (before.long() << torch.arange(candidates.shape[-1], device=order.device)).sum(-1)
 
 
+def _count_pages(sets: Tensor, low_bits: int, width: int) -> int:
+    return 1 if low_bits == width else len((sets >> low_bits).unique())
+
+
 def _pages(table: ParentSetTable, low_bits: int) -> tuple[Tensor, Tensor]:
-    """Patterns of the high bits ``(P,)`` and sums over subsets of the low bits ``(P, G, 2^low)``."""
+    """Patterns of the high bits ``(P,)``, and sums over subsets of the low bits, page after page, ``(P 2^low, G)``."""
     patterns, page = (table.sets >> low_bits).unique(return_inverse=True)
     scores = table.scores.new_full((len(patterns), table.scores.shape[1], 1 << low_bits), -torch.inf)
     scores[page, :, table.sets & ((1 << low_bits) - 1)] = table.scores
-    return patterns, sum_over_subsets(scores)
+    return patterns, sum_over_subsets(scores).movedim(1, -1).flatten(0, 1)
 
 
 def _segment_logsumexp(terms: Tensor, row: Tensor, num_rows: int) -> Tensor:

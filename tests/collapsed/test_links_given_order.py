@@ -31,11 +31,11 @@ def make_tables(prune=8.0):
 
 @pytest.mark.parametrize(("low_bits", "num_pages"), [(16, "one"), (5, "few"), (0, "many")])
 def test_against_all_sets(low_bits, num_pages, monkeypatch):
-    """By look-up of all nodes at once, of one node after the other, and by going through the sets."""
+    """By look-up of all nodes at once, of some one after the other, and by going through the sets."""
     tables = make_tables(prune=40.0)
     monkeypatch.setattr(set_sums, "_MAX_LOW_BITS", low_bits)
     sums = SetSums(tables)
-    assert sums.has_one_page == (num_pages == "one")
+    assert sums.one_page.tolist() == [size <= low_bits for size in NUM_CANDIDATES]
     used = []
     enumerate_sets = NodeSets.link_probs
     monkeypatch.setattr(NodeSets, "link_probs", lambda self, *args: used.append(1) or enumerate_sets(self, *args))

@@ -3,11 +3,12 @@
 import itertools
 import logging
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
-from pyro_pivid.collapsed import ParentSetEvidence
+from pyro_pivid.collapsed import ParentSetEvidence, set_sums
 from pyro_pivid.collapsed.features import linear_features, spline_features
 from pyro_pivid.collapsed.growing import grow_table
 from pyro_pivid.collapsed.screening import screen_candidates
@@ -71,14 +72,19 @@ def test_required_candidates_are_in_every_set():
     assert (table.sets & 0b10010 == 0b10010).all()
 
 
-@pytest.mark.parametrize("max_entries", [1 << 23, 3000, 1])
-def test_look_up_is_the_sum_over_allowed_sets(max_entries):
-    """One page, some pages and no table at all give the same exact sums."""
+@pytest.mark.parametrize(("max_entries", "low_bits", "num_several"), [(1 << 23, 20, 0), (1 << 23, 5, 2), (1, 20, 3)])
+def test_look_up_is_the_sum_over_allowed_sets(max_entries, low_bits, num_several, monkeypatch):
+    """One page for every node, several for some and no table at all give the same exact sums."""
     tables = []
-    for node in range(3):
-        _, score = random_score(7, 30.0, seed=node)
-        tables.append(by_frequency(grow_table(node, torch.arange(7), score)))
+    for node, num_used in enumerate((7, 7, 4)):
+        _, score = random_score(num_used, 30.0, seed=node)
+        own = by_frequency(grow_table(node, torch.arange(num_used), score))
+        # Three candidates of the last node occur in none of its sets.
+        tables.append(replace(own, candidates=torch.cat([own.candidates, torch.arange(num_used, 7)])))
+    monkeypatch.setattr(set_sums, "_MAX_LOW_BITS", low_bits)
     sums = SetSums(tables, max_entries=max_entries)
+    assert sums.widths == [7, 7, 4]
+    assert int((~sums.one_page).sum()) == num_several
     codes = torch.arange(128).unsqueeze(-1).expand(128, 3)
     got = sums(codes)
     for node, table in enumerate(tables):
@@ -86,6 +92,7 @@ def test_look_up_is_the_sum_over_allowed_sets(max_entries):
         expected = table.scores.expand(128, -1, 2).masked_fill(outside.unsqueeze(-1), -torch.inf).logsumexp(1)
         torch.testing.assert_close(got[:, node], expected)
         torch.testing.assert_close(sums.at(torch.full((128,), node), codes[:, node]), expected)
+        torch.testing.assert_close(sums.of_node(node, codes[:, node]), expected)
 
 
 def test_candidates_by_frequency_are_the_same_sets():
