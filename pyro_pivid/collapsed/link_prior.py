@@ -56,6 +56,8 @@ class LinkPrior:
         safe = torch.where(free, self.probs, 0.5)
         self.log_odds = torch.where(free, safe.log() - torch.log1p(-safe), 0.0)
         self.log_absent = torch.where(free, torch.log1p(-safe), 0.0)
+        #: Whether all pairs weigh the same, so that the predecessors' part is the same for every order.
+        self.is_even = len(self.log_absent[off_diagonal].unique()) <= 1
 
     def set_weight(self, node: Tensor, members: Tensor) -> Tensor:
         """The part of the log prior that belongs to parent sets ``(n, m)`` of nodes ``(n,)``, shape ``(n,)``."""
@@ -68,7 +70,10 @@ class LinkPrior:
 
     def order_weight(self, order: Tensor) -> Tensor:
         """The predecessors' part summed over the nodes of orders ``(..., D)``, shape ``(...)``."""
-        return (precedence_mask(order) * self.log_absent.to(order.device)).sum((-2, -1))
+        absent = self.log_absent.to(order.device)
+        if self.is_even:
+            return (absent.sum() / 2).expand(order.shape[:-1])
+        return (precedence_mask(order) * absent).sum((-2, -1))
 
     def sample(self, order: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """One draw of the links given each order, boolean of shape ``(..., D, D)``.

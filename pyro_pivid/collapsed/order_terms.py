@@ -157,10 +157,9 @@ class SparseTerms:
     def __init__(self, evidence: ParentSetEvidence) -> None:
         self.evidence = evidence
         self._candidates = padded_candidates(evidence.tables)
-        absent = evidence.link_prior.log_absent.to(self._candidates.device)
-        off_diagonal = absent[~torch.eye(len(absent), dtype=torch.bool, device=absent.device)]
-        # Equal for all pairs, it adds the same to every order.
-        self._absent = absent if len(off_diagonal.unique()) > 1 else None
+        prior = evidence.link_prior
+        self._absent = None if prior.is_even else prior.log_absent.to(self._candidates.device)
+        self._bits = _bits_of(self._candidates)
 
     @property
     def num_insertions(self) -> int:
@@ -170,8 +169,8 @@ class SparseTerms:
     def swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
         codes = candidate_codes(order, self._candidates).gather(-1, order)
         first, last = order[..., :-1], order[..., 1:]
-        of_first = codes[..., :-1] | self._bit(last, first)
-        of_last = codes[..., 1:] & ~self._bit(first, last)
+        of_first = codes[..., :-1] | self._bits[first, last]
+        of_last = codes[..., 1:] & ~self._bits[last, first]
         nodes = torch.stack([first, last, first, last])
         terms = self._look_up(nodes, torch.stack([codes[..., :-1], codes[..., 1:], of_first, of_last]))
         gains = terms[2] + terms[3] - terms[0] - terms[1]
@@ -200,7 +199,7 @@ class SparseTerms:
         arrivals.scatter_add_(-1, (place + 1).clamp(max=num_places), bits)
         own = arrivals[..., :num_places].cumsum(-1)
         nodes = torch.cat([rest, rest, node.expand_as(order)], -1)
-        all_codes = torch.cat([without, without | self._bit(node.expand_as(rest), rest), own], -1)
+        all_codes = torch.cat([without, without | self._bits[rest, node], own], -1)
         terms = self._look_up(nodes, all_codes).movedim(-1, 0)
         ahead, behind, own_terms = terms.split([num_places - 1, num_places - 1, num_places], -1)
         if self._absent is not None:  # pairs of the others keep their way round
@@ -209,14 +208,22 @@ class SparseTerms:
         weights = self.evidence.log_noise_weights[:, None, None]
         return (place_sums(ahead, behind) + own_terms + weights).logsumexp(0)
 
-    def _bit(self, candidate: Tensor, node: Tensor) -> Tensor:
-        """The bit of ``candidate`` in codes of ``node``, 0 if it is not among its candidates."""
-        matches = self._candidates[node] == candidate.unsqueeze(-1)
-        return (matches.long() << torch.arange(matches.shape[-1], device=node.device)).sum(-1)
-
     def _look_up(self, node: Tensor, codes: Tensor) -> Tensor:
         """Terms at every noise value, shape ``(..., G)``."""
         return self.evidence._set_sums().at(node.reshape(-1), codes.reshape(-1)).view(*node.shape, -1)
+
+
+def _bits_of(candidates: Tensor) -> Tensor:
+    """``[j, i]``: the bit of i in codes of node j, 0 if it is not among the candidates ``(D, K)`` of j.
+
+    >>> _bits_of(torch.tensor([[1, -1], [2, 0], [-1, -1]]))
+    tensor([[0, 1, 0],
+            [2, 0, 1],
+            [0, 0, 0]])
+    """
+    bits = torch.ones_like(candidates) << torch.arange(candidates.shape[-1], device=candidates.device)
+    table = candidates.new_zeros(len(candidates), len(candidates))
+    return table.scatter_add_(-1, candidates.clamp(min=0), bits.masked_fill(candidates < 0, 0))
 
 
 class PriorTerms:

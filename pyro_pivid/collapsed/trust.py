@@ -80,7 +80,9 @@ class Diagnosis:
         return f"The importance weights are degenerate: {counts}."
 
     def _bounds(self) -> str:
-        gap = f"the guide is {self.log_evidence - self.elbo:.1f} nats from the posterior"
+        if self.log_evidence < self.elbo and not self.weights_are_good:  # which no evidence is: draws that missed
+            return f"ELBO {self.elbo:.1f}; importance sampling gives no estimate of the log evidence above it."
+        gap = f"the guide is {max(0.0, self.log_evidence - self.elbo):.1f} nats from the posterior"
         return f"ELBO {self.elbo:.1f}, log evidence about {self.log_evidence:.1f}: {gap}."
 
 

@@ -69,3 +69,11 @@ def test_verdict_and_words(changes, reliable, said):
     assert diagnosis.is_reliable == reliable
     assert said in str(diagnosis)
     assert "2.0 nats" in str(diagnosis)
+
+
+def test_an_evidence_below_its_lower_bound_is_not_told_as_an_estimate():
+    words = str(make(elbo=-10.0, log_evidence=-400.0, pareto_k=24.0, num_effective=1.0))
+    assert "no estimate" in words
+    assert "400" not in words
+    # By chance alone the two can be the other way round where both are right.
+    assert "0.0 nats" in str(make(elbo=-10.0, log_evidence=-10.01))
