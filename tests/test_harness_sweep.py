@@ -65,6 +65,25 @@ def test_rows_are_stored_as_they_come(tmp_path, monkeypatch):
     assert store.keys() == {task.key for task in tasks[:4]}
 
 
+def test_hopeless_tasks_get_a_row_that_says_so(tmp_path, asked):
+    """Five nodes and 100 rows at toy size: only what was too slow on two nodes and no more rows is not started."""
+    store, tasks = Store(tmp_path / "rows.csv"), _tasks(1, ("empty", "random-order", "sort-by-variance", "sort-by-r2"))
+    known = {"suite": "other", "case": "small", "seed": 0, "size": "full", "num_rows": 100, "error": "time-out"}
+    store.append({**known, "method": "empty", "num_nodes": 2, "wall_seconds": 60.0})
+    store.append({**known, "method": "random-order", "num_nodes": 4, "wall_seconds": 60.0})
+    store.append({**known, "method": "sort-by-variance", "num_nodes": 2, "wall_seconds": 59.0})
+    store.append({**known, "method": "sort-by-r2", "num_nodes": 2, "wall_seconds": 60.0, "num_rows": 101})
+    shown = io.StringIO()
+    assert run_sweep(tasks, store, skip_hopeless=True, stream=shown) == 6
+    assert "6 to run, 2 in the store already" in shown.getvalue()
+    rows = store.read()
+    skipped = rows[rows["error"].str.startswith("skipped")]
+    assert set(skipped["method"]) == {"empty"}
+    assert skipped["error"].str.contains("60 s with 2 nodes (other, small), and here are 5", regex=False).all()
+    assert not {key for key in asked if key[2] == "empty"}
+    assert run_sweep(tasks, store, retry_failed=True, stream=shown) == 2  # without the option they are run
+
+
 def test_unknown_backend(tmp_path):
     with pytest.raises(ValueError, match="threading, loky, dask"):
         run_sweep(_tasks(1), Store(tmp_path / "rows.csv"), backend="spark")

@@ -45,6 +45,11 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     run.add_argument("--backend", choices=("threading", "loky", "dask"), default="threading")
     run.add_argument("--scheduler", default=None, help="address of a Dask scheduler; else a local cluster is made")
     run.add_argument("--retry-failed", action="store_true", help="run rows with an error again")
+    run.add_argument(
+        "--skip-hopeless",
+        action="store_true",
+        help="no run where half the nodes took more than the limit; a row says so",
+    )
     run.set_defaults(command=run_command)
     report = commands.add_parser("report", help="make tables and figures of the stored rows")
     report.add_argument("--store", type=Path, default=STORE)
@@ -75,6 +80,7 @@ def run_command(options: argparse.Namespace) -> int:
         scheduler=options.scheduler,
         memory_limit=None if options.memory_limit is None else options.memory_limit * 2**30,
         retry_failed=options.retry_failed,
+        skip_hopeless=options.skip_hopeless,
     )
     return 0
 

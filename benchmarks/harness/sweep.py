@@ -10,6 +10,7 @@ from typing import Any
 
 from joblib import Parallel, delayed, parallel_config
 
+from benchmarks.harness.hopeless import hopeless_rows
 from benchmarks.harness.isolated import close_nurseries, run_isolated
 from benchmarks.harness.methods import METHODS, methods_of_suite
 from benchmarks.harness.progress import Progress
@@ -71,6 +72,7 @@ def run_sweep(
     scheduler: str | None = None,
     memory_limit: float | None = None,
     retry_failed: bool = False,
+    skip_hopeless: bool = False,
     stream: Any = None,
 ) -> int:
     """Run what the store does not have yet; the number of rows added.
@@ -82,12 +84,18 @@ def run_sweep(
     :param scheduler: address of a Dask scheduler; without it a local cluster is made.
     :param memory_limit: bytes of data for each task.
     :param retry_failed: whether rows with an error are run again.
+    :param skip_hopeless: whether tasks whose method was too slow on far fewer nodes get a row that says so instead.
     :param stream: where progress is shown; stderr by default.
     """
     if backend not in BACKENDS:
         raise ValueError(f"Expected a backend out of {', '.join(BACKENDS)}, but got {backend!r}.")
     done = store.keys(failed=not retry_failed)
     left = [task for task in tasks if task.key not in done]
+    if skip_hopeless:
+        hopeless = hopeless_rows(left, store.read())
+        for row in hopeless.values():
+            store.append(row)
+        left = [task for task in left if task not in hopeless]
     progress = Progress(left, num_skipped=len(tasks) - len(left), num_jobs=num_jobs, stream=stream or sys.stderr)
     prepare({task.method for task in left})
     with _parallel(backend, num_jobs, scheduler) as parallel:
