@@ -142,7 +142,8 @@ def _sources(document: Document, published: list[Published]) -> None:
         "† Figures of other publications, under the settings of those; they are not a comparison on our data. Only "
         "figures that a text states are here, not those that could be read off pictures alone. For DECI, JSP-GFN and "
         "DPM-DAG no text with a distance between graphs was found; for BCD Nets, VI-DP-DAG and ProDAG only runs by "
-        "others were."
+        "others were. Of DECI, JSP-GFN and VI-DP-DAG the PIVID paper says, without figures, that their SHD and F1 on "
+        "its nonlinear sets were poor, and that more tuning might help them."
     )
     document.bullets(
         [
