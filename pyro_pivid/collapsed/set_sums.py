@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 
 import torch
@@ -11,8 +12,10 @@ from pyro_pivid.collapsed.growing import ParentSetTable
 from pyro_pivid.collapsed.subsets import sum_over_subsets
 from pyro_pivid.ops.permutation import order_to_rank
 
-_MAX_ENTRIES = 1 << 24
+_MAX_ENTRIES = 1 << 25
 _MAX_LOW_BITS = 20
+_FEW_PAGES = 64
+_CHUNK_NUMBERS = 1 << 23
 
 
 class SetSums:
@@ -22,7 +25,8 @@ class SetSums:
     high bits for the others. For every *page*, a pattern of the high bits that occurs in the table, sums over
     all subsets of the low bits are made once (a zeta transform); the sum over a predecessor set then reads one number
     from each page whose pattern it contains. A node has as many low bits as candidates that occur in its sets, where
-    memory allows: it then has one page, and all such nodes are read at once. All sums are exact: nothing is cut.
+    memory allows: it then has one page. Nodes of one page are read at once, as are those of a few. All sums are exact:
+    nothing is cut.
 
     >>> table = ParentSetTable(0, torch.tensor([1, 2]), torch.tensor([0, 1, 3]), torch.zeros(3, 1), False)
     >>> sums = SetSums([table])
@@ -39,35 +43,36 @@ class SetSums:
         sets, num_noises = [table.sets for table in tables], tables[0].scores.shape[1]
         #: How many of its candidates, those on the lowest bits, occur in the sets of each node.
         self.widths = [int(own.max()).bit_length() for own in sets]
-        for most in range(min(max(self.widths), _MAX_LOW_BITS), -1, -1):
-            low_bits = [min(width, most) for width in self.widths]
-            num_pages = [_count_pages(*own) for own in zip(sets, low_bits, self.widths, strict=True)]
-            if sum(pages << bits for pages, bits in zip(num_pages, low_bits, strict=True)) * num_noises <= max_entries:
-                break
-        self._low_bits = low_bits
+        low_bits = _choose_low_bits(sets, self.widths, max_entries // num_noises)
         pages = [_pages(*own) for own in zip(tables, low_bits, strict=True)]
         self._patterns = [patterns for patterns, _ in pages]
         # All tables one after the other, so that nodes of one page are read together.
         self._sums = torch.cat([own for _, own in pages])
         starts = torch.tensor([0, *(len(own) for _, own in pages)]).cumsum(0)[:-1]
         self._starts = starts.to(self._sums.device)
-        self._low = (1 << torch.tensor(low_bits, device=self._sums.device)) - 1
+        self._low_bits = torch.tensor(low_bits, device=self._sums.device)
+        self._low = (1 << self._low_bits) - 1
         one_page = [len(patterns) == 1 and not bool(patterns.any()) for patterns in self._patterns]
         self.one_page = torch.tensor(one_page, device=self._sums.device)  #: Which nodes have one page, ``(D,)``.
-        self._several = (~self.one_page).nonzero().squeeze(-1).tolist()
+        counts = torch.tensor([len(patterns) for patterns in self._patterns], device=self._sums.device)
+        self._few = ~self.one_page & (counts <= _FEW_PAGES)
+        self._many = (~self.one_page & ~self._few).nonzero().squeeze(-1).tolist()
+        few = [patterns if is_few else patterns[:0] for patterns, is_few in zip(self._patterns, self._few, strict=True)]
+        self._few_patterns = torch.nn.utils.rnn.pad_sequence(few, batch_first=True, padding_value=-1)
 
     def __call__(self, predecessors: Tensor) -> Tensor:
         """Log sums, shape ``(n, D, G)``, for codes ``(n, D)`` of the predecessors among each node's candidates."""
-        nodes = torch.arange(predecessors.shape[-1], device=predecessors.device)
-        sums = self.read(nodes, predecessors)
-        for own in self._several:
-            sums[:, own] = self.of_node(own, predecessors[:, own])
-        return sums
+        nodes = torch.arange(predecessors.shape[-1], device=predecessors.device).expand_as(predecessors)
+        return self.at(nodes.reshape(-1), predecessors.reshape(-1)).view(*predecessors.shape, -1)
 
     def at(self, node: Tensor, predecessors: Tensor) -> Tensor:
         """Log sums, shape ``(n, G)``, for nodes ``(n,)`` and codes ``(n,)``."""
         sums = self.read(node, predecessors)
-        for own in self._several:
+        if self._few_patterns.shape[1]:
+            places = self._few[node].nonzero().squeeze(-1)
+            for some in places.split(max(1, _CHUNK_NUMBERS // self._few_patterns.shape[1])):
+                sums[some] = self._sum_pages(node[some], predecessors[some], self._few_patterns[node[some]])
+        for own in self._many:
             places = (node == own).nonzero().squeeze(-1)
             if len(places):
                 sums[places] = self.of_node(own, predecessors[places])
@@ -84,11 +89,18 @@ class SetSums:
     def of_node(self, node: int, predecessors: Tensor) -> Tensor:
         """Log sums of one node, ``(n, G)``, for codes ``(n,)``; rows with the same predecessors share the work."""
         distinct, inverse = predecessors.unique(return_inverse=True)
-        missing = ~(distinct >> self._low_bits[node])
-        row, page = (self._patterns[node] & missing.unsqueeze(-1) == 0).nonzero(as_tuple=True)
-        low = distinct & self._low[node]
-        terms = self._sums[self._starts[node] + (page << self._low_bits[node]) + low[row]]
-        return _segment_logsumexp(terms, row, len(distinct))[inverse]
+        return self._sum_pages(torch.full_like(distinct, node), distinct, self._patterns[node])[inverse]
+
+    def _sum_pages(self, node: Tensor, predecessors: Tensor, patterns: Tensor) -> Tensor:
+        """Log sums ``(n, G)`` for nodes ``(n,)``, codes ``(n,)`` and the patterns of their pages ``(n, P)``.
+
+        The pattern of a page that is not there is -1, which no set of predecessors contains.
+        """
+        low_bits = self._low_bits[node]
+        missing = ~(predecessors >> low_bits)
+        row, page = (patterns & missing.unsqueeze(-1) == 0).nonzero(as_tuple=True)
+        first = self._starts[node] + (predecessors & self._low[node])
+        return _segment_logsumexp(self._sums[first[row] + (page << low_bits[row])], row, len(node))
 
 
 def by_frequency(table: ParentSetTable) -> ParentSetTable:
@@ -133,8 +145,28 @@ def candidate_codes(order: Tensor, candidates: Tensor) -> Tensor:
     return (before.long() << torch.arange(candidates.shape[-1], device=order.device)).sum(-1)
 
 
-def _count_pages(sets: Tensor, low_bits: int, width: int) -> int:
-    return 1 if low_bits == width else len((sets >> low_bits).unique())
+def _choose_low_bits(sets: Sequence[Tensor], widths: Sequence[int], max_entries: int) -> list[int]:
+    """Low bits of every node: all that occur, fewer for the largest tables until they fit into memory together.
+
+    >>> _choose_low_bits([torch.tensor([0, 1, 2, 4, 8]), torch.tensor([0, 1])], [4, 1], 17)
+    [2, 1]
+    """
+    low_bits = [min(width, _MAX_LOW_BITS) for width in widths]
+    sizes = [(-_table_size(*own), node) for node, own in enumerate(zip(sets, low_bits, strict=True))]
+    heapq.heapify(sizes)
+    total = -sum(size for size, _ in sizes)
+    while total > max_entries and sizes:
+        size, node = heapq.heappop(sizes)
+        if low_bits[node] > 0:
+            low_bits[node] -= 1
+            smaller = _table_size(sets[node], low_bits[node])
+            total += smaller + size
+            heapq.heappush(sizes, (-smaller, node))
+    return low_bits
+
+
+def _table_size(sets: Tensor, low_bits: int) -> int:
+    return len((sets >> low_bits).unique()) << low_bits
 
 
 def _pages(table: ParentSetTable, low_bits: int) -> tuple[Tensor, Tensor]:

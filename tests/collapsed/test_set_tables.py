@@ -72,8 +72,9 @@ def test_required_candidates_are_in_every_set():
     assert (table.sets & 0b10010 == 0b10010).all()
 
 
+@pytest.mark.parametrize("few_pages", [64, 20])  # of the last case, where the nodes have 50, 62 and 13
 @pytest.mark.parametrize(("max_entries", "low_bits", "num_several"), [(1 << 23, 20, 0), (1 << 23, 5, 2), (1, 20, 3)])
-def test_look_up_is_the_sum_over_allowed_sets(max_entries, low_bits, num_several, monkeypatch):
+def test_look_up_is_the_sum_over_allowed_sets(max_entries, low_bits, num_several, few_pages, monkeypatch):
     """One page for every node, several for some and no table at all give the same exact sums."""
     tables = []
     for node, num_used in enumerate((7, 7, 4)):
@@ -82,6 +83,7 @@ def test_look_up_is_the_sum_over_allowed_sets(max_entries, low_bits, num_several
         # Three candidates of the last node occur in none of its sets.
         tables.append(replace(own, candidates=torch.cat([own.candidates, torch.arange(num_used, 7)])))
     monkeypatch.setattr(set_sums, "_MAX_LOW_BITS", low_bits)
+    monkeypatch.setattr(set_sums, "_FEW_PAGES", few_pages)
     sums = SetSums(tables, max_entries=max_entries)
     assert sums.widths == [7, 7, 4]
     assert int((~sums.one_page).sum()) == num_several
