@@ -16,6 +16,7 @@ _MAX_ENTRIES = 1 << 25
 _MAX_LOW_BITS = 20
 _FEW_PAGES = 64
 _CHUNK_NUMBERS = 1 << 23
+_MAX_KNOWN = 1 << 17  # sums of a node that are remembered
 
 
 class SetSums:
@@ -57,6 +58,7 @@ class SetSums:
         counts = torch.tensor([len(patterns) for patterns in self._patterns], device=self._sums.device)
         self._few = ~self.one_page & (counts <= _FEW_PAGES)
         self._many = (~self.one_page & ~self._few).nonzero().squeeze(-1).tolist()
+        self._known: dict[int, dict[int, list[float]]] = {node: {} for node in self._many}
         few = [patterns if is_few else patterns[:0] for patterns, is_few in zip(self._patterns, self._few, strict=True)]
         self._few_patterns = torch.nn.utils.rnn.pad_sequence(few, batch_first=True, padding_value=-1)
 
@@ -75,7 +77,7 @@ class SetSums:
         for own in self._many:
             places = (node == own).nonzero().squeeze(-1)
             if len(places):
-                sums[places] = self.of_node(own, predecessors[places])
+                sums[places] = self._of_many(own, predecessors[places])
         return sums
 
     def read(self, node: Tensor, predecessors: Tensor) -> Tensor:
@@ -90,6 +92,16 @@ class SetSums:
         """Log sums of one node, ``(n, G)``, for codes ``(n,)``; rows with the same predecessors share the work."""
         distinct, inverse = predecessors.unique(return_inverse=True)
         return self._sum_pages(torch.full_like(distinct, node), distinct, self._patterns[node])[inverse]
+
+    def _of_many(self, node: int, predecessors: Tensor) -> Tensor:
+        """The same for a node of many pages, whose sums are remembered: a chain comes by the same sets again."""
+        known, codes = self._known[node], predecessors.tolist()
+        if len(known) > _MAX_KNOWN:
+            known.clear()
+        fresh = [code for code in dict.fromkeys(codes) if code not in known]
+        if fresh:
+            known.update(zip(fresh, self.of_node(node, predecessors.new_tensor(fresh)).tolist(), strict=True))
+        return self._sums.new_tensor([known[code] for code in codes])
 
     def _sum_pages(self, node: Tensor, predecessors: Tensor, patterns: Tensor) -> Tensor:
         """Log sums ``(n, G)`` for nodes ``(n,)``, codes ``(n,)`` and the patterns of their pages ``(n, P)``.

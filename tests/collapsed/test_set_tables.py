@@ -95,6 +95,9 @@ def test_look_up_is_the_sum_over_allowed_sets(max_entries, low_bits, num_several
         torch.testing.assert_close(got[:, node], expected)
         torch.testing.assert_close(sums.at(torch.full((128,), node), codes[:, node]), expected)
         torch.testing.assert_close(sums.of_node(node, codes[:, node]), expected)
+        monkeypatch.setattr(set_sums, "_MAX_KNOWN", 10)  # what is remembered is forgotten, and made again
+        for some in torch.randperm(128, generator=torch.Generator().manual_seed(node)).split(20):
+            torch.testing.assert_close(sums.at(torch.full_like(some, node), some), expected[some])
 
 
 def test_candidates_by_frequency_are_the_same_sets():
