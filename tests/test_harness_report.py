@@ -8,6 +8,7 @@ import pytest
 from benchmarks.harness.columns import COLUMNS
 from benchmarks.harness.methods import METHODS
 from benchmarks.harness.report import write_report
+from benchmarks.harness.report.coverage import coverage_table
 from benchmarks.harness.report.document import Document, Table
 from benchmarks.harness.report.glance import at_a_glance, look, metrics_of
 from benchmarks.harness.report.published import read_published
@@ -51,6 +52,16 @@ def test_table_sets_the_trivial_apart_and_the_best_in_bold(store):
     assert "| relaxed | 2/2 | 2.25 ± 0.25 " in text
     assert "| equal-variance | 2/2 | 2.00 ± 1.00 " in text  # as good, but trivial
     assert "| pc | 0/1 | – " in text
+
+
+def test_coverage_tells_what_was_left_out(store):
+    store.append(Task("linear", "sf-5-5", "exact", 0, "smoke").row(error="not applicable: too many nodes"))
+    store.append(Task("nonlinear", "er-5-5", "empty", 0, "smoke").row(error=""))
+    text = coverage_table(store.read(), ["linear", "nonlinear"]).markdown()
+    assert "| exact | 2/3 | – |" in text
+    assert "| pc | 0/3 (1) | – |" in text
+    assert "| empty | 2/3 | 1/1 |" in text
+    assert "grasp" not in text
 
 
 def test_failures_are_told(store):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.harness.cases import Suite
-from benchmarks.harness.report import figures, scaling
+from benchmarks.harness.report import coverage, figures, scaling
 from benchmarks.harness.report.document import Document
 from benchmarks.harness.report.glance import Entry, at_a_glance, glance_table, in_words, look, metrics_of
 from benchmarks.harness.report.published import Published, read_published
@@ -85,6 +85,9 @@ def _opening(document: Document, rows: pd.DataFrame, suites: list[Suite]) -> Non
     document.bullets(in_words(entries))
     document.table(glance_table(entries))
     document.text(READING)
+    document.heading("What was run", 3)
+    document.text(coverage.READING)
+    document.table(coverage.coverage_table(rows, [suite.name for suite in suites if not suite.methods]))
 
 
 def _scored(suite: Suite) -> list[str]:

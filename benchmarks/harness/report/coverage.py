@@ -1,0 +1,52 @@
+"""Which method was run on how much of which suite: what a comparison rests on, and what it leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from benchmarks.harness.methods import METHODS
+from benchmarks.harness.report.document import Table
+from benchmarks.harness.report.summary import finished
+from benchmarks.harness.report.tables import SECTIONS
+
+READING = (
+    "Data sets that a method finished, out of those that any method was run on; in brackets those that it was run on "
+    "without an answer (a time-out, an error, or known to be too slow from far fewer nodes). A dash: not run there."
+)
+
+
+def coverage_table(rows: pd.DataFrame, suites: Sequence[str]) -> Table:
+    """Methods against suites.
+
+    :param rows: of all suites.
+    :param suites: names of the columns.
+    """
+    by_suite = {name: rows[rows["suite"] == name] for name in suites}
+    num_sets = {name: len(own[["case", "seed"]].drop_duplicates()) for name, own in by_suite.items()}
+    table = Table(["method", *suites])
+    for group, title in SECTIONS.items():
+        names = [name for name, method in METHODS.items() if method.group == group]
+        counts = {name: [_counts(own, name) for own in by_suite.values()] for name in names}
+        lines = [
+            [name, *(_text(*count, total) for count, total in zip(counts[name], num_sets.values(), strict=True))]
+            for name in names
+            if any(done + failed for done, failed in counts[name])
+        ]
+        if lines:
+            table.rows += [[title], *lines]
+    return table
+
+
+def _counts(rows: pd.DataFrame, method: str) -> tuple[int, int]:
+    own = rows[rows["method"] == method]
+    own = own[~own["error"].str.startswith("not applicable")]
+    num_done = len(finished(own))
+    return num_done, len(own) - num_done
+
+
+def _text(num_done: int, num_failed: int, num_sets: int) -> str:
+    if not num_done + num_failed:
+        return "–"
+    return f"{num_done}/{num_sets}" + (f" ({num_failed})" if num_failed else "")
