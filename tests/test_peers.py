@@ -96,6 +96,8 @@ def test_a_crash_is_an_error_with_its_last_words(use_adapter, data):
     assert run.error.startswith("crash: status 1")
     assert "singular matrix" in run.error
     assert "50%" not in run.error
+    assert 'File "…/' in run.error  # the traceback, without the folders of this machine
+    assert str(Path(__file__).parents[1]) not in run.error
 
 
 def test_a_killed_peer_is_an_error(use_adapter, data):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -139,7 +140,9 @@ def _end(process: subprocess.Popen) -> None:
 def _tail(log: Path, num_characters: int = 600) -> str:
     # Progress bars rewrite their line: keep what each line showed last.
     lines = [line.rsplit("\r", 1)[-1] for line in log.read_bytes().decode(errors="replace").strip().split("\n")]
-    return "\n".join(lines)[-num_characters:]
+    # Rows are shared, and the folders of this machine are nobody else's business.
+    text = re.sub(r"(?<![\w.])/(?:[\w.+-]+/)+", "…/", "\n".join(lines))
+    return text[-num_characters:]
 
 
 def _read_answer(run: PeerRun, folder: Path, *, num_nodes: int) -> None:

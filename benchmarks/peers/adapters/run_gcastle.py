@@ -31,6 +31,8 @@ def prepare(method: str, data: np.ndarray, seed: int, options: dict[str, Any]) -
         settings.setdefault(SEEDS[method], seed)
     if method == "gran-dag":
         settings.setdefault("input_dim", data.shape[1])
+        # Its batches of 64 are drawn without replacement from four fifths of the rows.
+        settings.setdefault("batch_size", min(64, len(data) * 4 // 5))
     learner = LEARNERS[method](**settings)
 
     def run() -> np.ndarray:
