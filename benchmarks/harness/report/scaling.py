@@ -13,7 +13,8 @@ from benchmarks.harness.report.document import Table
 from benchmarks.harness.report.figures import colour, save
 from benchmarks.harness.report.summary import finished
 
-COSTS = {"cpu_seconds": "CPU seconds", "wall_seconds": "seconds", "peak_memory": "peak memory (bytes)"}
+COSTS = {"cpu_seconds": "CPU seconds", "wall_seconds": "seconds", "peak_memory": "peak memory"}
+GIB = 2**30
 
 
 def fits(rows: pd.DataFrame, size: str) -> pd.DataFrame:
@@ -63,6 +64,11 @@ def against_size(rows: pd.DataFrame, folder: Path) -> Path | None:
                 axis.plot(grouped.index, grouped, marker="o", color=colour(name), label=name)
             axis.set(xscale="log", yscale="log", xlabel=label, ylabel=COSTS[cost])
             axis.set_xticks(sorted(set(part[size])), [f"{value:g}" for value in sorted(set(part[size]))])
+            if cost == "peak_memory" and not part.empty:  # powers of two: those of ten lie too far apart
+                low, high = (np.log2(part[cost].agg(which) / GIB) for which in ("min", "max"))
+                ticks = 2.0 ** np.arange(np.floor(low), np.ceil(high) + 1)
+                axis.set_yticks(ticks * GIB, [f"{tick:g} GiB" for tick in ticks])
             axis.minorticks_off()
-    axes[0][0].legend(fontsize=8)
+    handles = dict(zip(*reversed(axes[0][0].get_legend_handles_labels()), strict=True))
+    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=max(1, len(handles)), frameon=False)
     return save(figure, folder / "scaling.png")
