@@ -65,23 +65,31 @@ def test_rows_are_stored_as_they_come(tmp_path, monkeypatch):
     assert store.keys() == {task.key for task in tasks[:4]}
 
 
-def test_hopeless_tasks_get_a_row_that_says_so(tmp_path, asked):
-    """Five nodes and 100 rows at toy size: only what was too slow on two nodes and no more rows is not started."""
-    store, tasks = Store(tmp_path / "rows.csv"), _tasks(1, ("empty", "random-order", "sort-by-variance", "sort-by-r2"))
-    known = {"suite": "other", "case": "small", "seed": 0, "size": "full", "num_rows": 100, "error": "time-out"}
-    store.append({**known, "method": "empty", "num_nodes": 2, "wall_seconds": 60.0})
-    store.append({**known, "method": "random-order", "num_nodes": 4, "wall_seconds": 60.0})
-    store.append({**known, "method": "sort-by-variance", "num_nodes": 2, "wall_seconds": 59.0})
-    store.append({**known, "method": "sort-by-r2", "num_nodes": 2, "wall_seconds": 60.0, "num_rows": 101})
+def test_hopeless_tasks_get_a_row_that_says_so(tmp_path, asked, monkeypatch):
+    """Five nodes and 100 rows at toy size: a peer that was too slow on two nodes and no more rows is not started."""
+    monkeypatch.setattr(sweep, "prepare", lambda methods: None)  # no environments of peers
+    methods = ("pc", "notears", "dagma", "ges", "boss", "empty")
+    store, tasks = Store(tmp_path / "rows.csv"), _tasks(1, methods)
+    known = {"suite": "other", "case": "small", "seed": 0, "size": "full", "num_rows": 100, "num_nodes": 2}
+    slow = {"wall_seconds": 60.0, "error": "time-out: not finished after 60 s"}
+    store.append({**known, **slow, "method": "pc"})
+    store.append({**known, **slow, "method": "notears", "num_nodes": 4})
+    store.append({**known, **slow, "method": "dagma", "wall_seconds": 59.0})
+    store.append({**known, **slow, "method": "ges", "num_rows": 101})
+    store.append({**known, **slow, "method": "boss", "error": "crash: out of memory"})
+    store.append({**known, **slow, "method": "empty"})  # none of a peer's
+    store.append(tasks[0].row(error="killed by SIGKILL"))  # measured: of pc, the first of the two cases
     shown = io.StringIO()
-    assert run_sweep(tasks, store, skip_hopeless=True, stream=shown) == 6
-    assert "6 to run, 2 in the store already" in shown.getvalue()
+    assert run_sweep(tasks, store, skip_hopeless=True, stream=shown) == 10
+    assert "10 to run, 2 in the store already" in shown.getvalue()
     rows = store.read()
     skipped = rows[rows["error"].str.startswith("skipped")]
-    assert set(skipped["method"]) == {"empty"}
-    assert skipped["error"].str.contains("60 s with 2 nodes (other, small), and here are 5", regex=False).all()
-    assert not {key for key in asked if key[2] == "empty"}
-    assert run_sweep(tasks, store, retry_failed=True, stream=shown) == 2  # without the option they are run
+    assert [*skipped["method"]] == ["pc"]
+    assert skipped["error"].str.contains("60 s or more with 2 nodes (other, small), and here are 5", regex=False).all()
+    assert not {key for key in asked if key[2] == "pc"}
+    # What has a row and is tried again is run: a prediction replaces nothing.
+    assert run_sweep(tasks, store, retry_failed=True, skip_hopeless=True, stream=shown) == 2
+    assert {key[2] for key in asked[10:]} == {"pc"}
 
 
 def test_unknown_backend(tmp_path):

@@ -48,7 +48,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     run.add_argument(
         "--skip-hopeless",
         action="store_true",
-        help="no run where half the nodes took more than the limit; a row says so",
+        help="peers: no run where half the nodes took more than the limit",
     )
     run.set_defaults(command=run_command)
     report = commands.add_parser("report", help="make tables and figures of the stored rows")

@@ -75,7 +75,7 @@ def run_sweep(
     skip_hopeless: bool = False,
     stream: Any = None,
 ) -> int:
-    """Run what the store does not have yet; the number of rows added.
+    """Run what the store does not have yet; the number of tasks that were run.
 
     :param tasks: what to run.
     :param store: where rows go, written by this process alone.
@@ -84,7 +84,7 @@ def run_sweep(
     :param scheduler: address of a Dask scheduler; without it a local cluster is made.
     :param memory_limit: bytes of data for each task.
     :param retry_failed: whether rows with an error are run again.
-    :param skip_hopeless: whether tasks whose method was too slow on far fewer nodes get a row that says so instead.
+    :param skip_hopeless: whether tasks of peers that were too slow on far fewer nodes get a row that says so instead.
     :param stream: where progress is shown; stderr by default.
     """
     if backend not in BACKENDS:
@@ -92,7 +92,8 @@ def run_sweep(
     done = store.keys(failed=not retry_failed)
     left = [task for task in tasks if task.key not in done]
     if skip_hopeless:
-        hopeless = hopeless_rows(left, store.read())
+        stored = store.keys()  # what was measured is not replaced by a prediction
+        hopeless = hopeless_rows([task for task in left if task.key not in stored], store.read())
         for row in hopeless.values():
             store.append(row)
         left = [task for task in left if task not in hopeless]

@@ -42,7 +42,9 @@ class NodeSets:
             weights = noise_probs[:, noise_index]
             if bool((weights > 1e-15).any()):
                 parts = [self._probs(part, noise_index) @ membership for part in self._chunks(distinct)]
-                total += weights.unsqueeze(-1) * torch.cat(parts)[inverse]
+                share = weights.unsqueeze(-1) * torch.cat(parts)[inverse]
+                # A noise value at which no set can be has probability zero.
+                total += share.masked_fill(weights.unsqueeze(-1) == 0, 0.0)
         return total
 
     def sample(self, predecessors: Tensor, noise_index: Tensor, generator: torch.Generator | None = None) -> Tensor:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from pyro_pivid.collapsed.growing import ParentSetTable
 from pyro_pivid.collapsed.subsets import sum_over_subsets
+from pyro_pivid.collapsed.table_widths import choose_widths
 from pyro_pivid.ops.permutation import order_to_rank
 
 _MAX_ENTRIES = 1 << 25
 _MAX_LOW_BITS = 20
-_FEW_PAGES = 64
-_CHUNK_NUMBERS = 1 << 23
-_MAX_KNOWN = 1 << 17  # sums of a node that are remembered
+_FEW_PAGES = 256
+_CHUNK_NUMBERS = 1 << 22
+_MAX_KNOWN = 1 << 20  # numbers that are remembered
 
 
 class SetSums:
@@ -37,14 +38,14 @@ class SetSums:
             [3.]])
 
     :param tables: one table for each node.
-    :param max_entries: numbers that the look-up tables may hold.
+    :param max_entries: numbers that the look-up tables may hold, or twice those that ``tables`` hold.
     """
 
     def __init__(self, tables: Sequence[ParentSetTable], *, max_entries: int = _MAX_ENTRIES) -> None:
         sets, num_noises = [table.sets for table in tables], tables[0].scores.shape[1]
-        #: How many of its candidates, those on the lowest bits, occur in the sets of each node.
+        #: Bits up to the highest that occurs in the sets of each node.
         self.widths = [int(own.max()).bit_length() for own in sets]
-        low_bits = _choose_low_bits(sets, self.widths, max_entries // num_noises)
+        low_bits = choose_widths(sets, _MAX_LOW_BITS, max_entries // num_noises)
         pages = [_pages(*own) for own in zip(tables, low_bits, strict=True)]
         self._patterns = [patterns for patterns, _ in pages]
         # All tables one after the other, so that nodes of one page are read together.
@@ -59,6 +60,7 @@ class SetSums:
         self._few = ~self.one_page & (counts <= _FEW_PAGES)
         self._many = (~self.one_page & ~self._few).nonzero().squeeze(-1).tolist()
         self._known: dict[int, dict[int, list[float]]] = {node: {} for node in self._many}
+        self._max_known = _MAX_KNOWN // max(1, len(self._many) * num_noises)
         few = [patterns if is_few else patterns[:0] for patterns, is_few in zip(self._patterns, self._few, strict=True)]
         self._few_patterns = torch.nn.utils.rnn.pad_sequence(few, batch_first=True, padding_value=-1)
 
@@ -72,12 +74,12 @@ class SetSums:
         sums = self.read(node, predecessors)
         if self._few_patterns.shape[1]:
             places = self._few[node].nonzero().squeeze(-1)
-            for some in places.split(max(1, _CHUNK_NUMBERS // self._few_patterns.shape[1])):
-                sums[some] = self._sum_pages(node[some], predecessors[some], self._few_patterns[node[some]])
-        for own in self._many:
-            places = (node == own).nonzero().squeeze(-1)
+            own = node[places]
+            sums[places] = self._sum_pages(own, predecessors[places], self._few_patterns, own)
+        for one in self._many:
+            places = (node == one).nonzero().squeeze(-1)
             if len(places):
-                sums[places] = self._of_many(own, predecessors[places])
+                sums[places] = self._of_many(one, predecessors[places])
         return sums
 
     def read(self, node: Tensor, predecessors: Tensor) -> Tensor:
@@ -91,28 +93,36 @@ class SetSums:
     def of_node(self, node: int, predecessors: Tensor) -> Tensor:
         """Log sums of one node, ``(n, G)``, for codes ``(n,)``; rows with the same predecessors share the work."""
         distinct, inverse = predecessors.unique(return_inverse=True)
-        return self._sum_pages(torch.full_like(distinct, node), distinct, self._patterns[node])[inverse]
+        nodes, only = torch.full_like(distinct, node), torch.zeros_like(distinct)
+        return self._sum_pages(nodes, distinct, self._patterns[node].unsqueeze(0), only)[inverse]
 
     def _of_many(self, node: int, predecessors: Tensor) -> Tensor:
         """The same for a node of many pages, whose sums are remembered: a chain comes by the same sets again."""
         known, codes = self._known[node], predecessors.tolist()
-        if len(known) > _MAX_KNOWN:
-            known.clear()
+        if len(known) > self._max_known:
+            known = self._known[node] = {}  # a new one: another thread may be reading the old one
         fresh = [code for code in dict.fromkeys(codes) if code not in known]
         if fresh:
             known.update(zip(fresh, self.of_node(node, predecessors.new_tensor(fresh)).tolist(), strict=True))
         return self._sums.new_tensor([known[code] for code in codes])
 
-    def _sum_pages(self, node: Tensor, predecessors: Tensor, patterns: Tensor) -> Tensor:
-        """Log sums ``(n, G)`` for nodes ``(n,)``, codes ``(n,)`` and the patterns of their pages ``(n, P)``.
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_known": {node: {} for node in self._many}}  # not worth sending or storing
 
-        The pattern of a page that is not there is -1, which no set of predecessors contains.
+    def _sum_pages(self, node: Tensor, predecessors: Tensor, patterns: Tensor, index: Tensor) -> Tensor:
+        """Log sums ``(n, G)`` for nodes ``(n,)`` and codes ``(n,)``, some at a time.
+
+        :param patterns: of pages, a row for each node; -1, which no set of predecessors contains, for no page.
+        :param index: which row is that of the node, ``(n,)``.
         """
-        low_bits = self._low_bits[node]
-        missing = ~(predecessors >> low_bits)
-        row, page = (patterns & missing.unsqueeze(-1) == 0).nonzero(as_tuple=True)
-        first = self._starts[node] + (predecessors & self._low[node])
-        return _segment_logsumexp(self._sums[first[row] + (page << low_bits[row])], row, len(node))
+        parts, chunk = [], max(1, _CHUNK_NUMBERS // (patterns.shape[1] * self._sums.shape[1]))
+        for own, codes, rows in zip(node.split(chunk), predecessors.split(chunk), index.split(chunk), strict=True):
+            low_bits = self._low_bits[own]
+            missing = ~(codes >> low_bits)
+            row, page = (patterns[rows] & missing.unsqueeze(-1) == 0).nonzero(as_tuple=True)
+            first = self._starts[own] + (codes & self._low[own])
+            parts.append(_segment_logsumexp(self._sums[first[row] + (page << low_bits[row])], row, len(own)))
+        return torch.cat(parts)
 
 
 def by_frequency(table: ParentSetTable) -> ParentSetTable:
@@ -155,30 +165,6 @@ def candidate_codes(order: Tensor, candidates: Tensor) -> Tensor:
     rank = order_to_rank(order)
     before = (rank[:, candidates.clamp(min=0)] < rank.unsqueeze(-1)) & (candidates >= 0)
     return (before.long() << torch.arange(candidates.shape[-1], device=order.device)).sum(-1)
-
-
-def _choose_low_bits(sets: Sequence[Tensor], widths: Sequence[int], max_entries: int) -> list[int]:
-    """Low bits of every node: all that occur, fewer for the largest tables until they fit into memory together.
-
-    >>> _choose_low_bits([torch.tensor([0, 1, 2, 4, 8]), torch.tensor([0, 1])], [4, 1], 17)
-    [2, 1]
-    """
-    low_bits = [min(width, _MAX_LOW_BITS) for width in widths]
-    sizes = [(-_table_size(*own), node) for node, own in enumerate(zip(sets, low_bits, strict=True))]
-    heapq.heapify(sizes)
-    total = -sum(size for size, _ in sizes)
-    while total > max_entries and sizes:
-        size, node = heapq.heappop(sizes)
-        if low_bits[node] > 0:
-            low_bits[node] -= 1
-            smaller = _table_size(sets[node], low_bits[node])
-            total += smaller + size
-            heapq.heappush(sizes, (-smaller, node))
-    return low_bits
-
-
-def _table_size(sets: Tensor, low_bits: int) -> int:
-    return len((sets >> low_bits).unique()) << low_bits
 
 
 def _pages(table: ParentSetTable, low_bits: int) -> tuple[Tensor, Tensor]:

@@ -55,11 +55,14 @@ def test_against_all_sets(low_bits, num_pages, monkeypatch):
     assert not got[expected == 0].any()
 
 
-def test_a_required_link_is_certain_and_a_noise_that_cannot_be_plays_no_part():
+@pytest.mark.parametrize("low_bits", [2, 1, 0])
+def test_a_required_link_is_certain_and_a_noise_that_cannot_be_plays_no_part(low_bits, monkeypatch):
+    monkeypatch.setattr(set_sums, "_MAX_LOW_BITS", low_bits)
     scores = torch.tensor([[0.0, -torch.inf], [1.0, -torch.inf]])
     table = ParentSetTable(0, torch.tensor([1, 2]), torch.tensor([1, 3]), scores, False)
     nothing = ParentSetTable(1, torch.zeros(0, dtype=torch.long), torch.tensor([0]), torch.zeros(1, 2), False)
     tables = [table, nothing, ParentSetTable(2, nothing.candidates, nothing.sets, nothing.scores, False)]
-    found = links_given_order(tables, SetSums(tables), torch.tensor([[3, 0, 0]]), torch.tensor([[1.0, 0.0]]))
-    assert found[0, 1, 0] == 1.0
-    torch.testing.assert_close(found[0, 2, 0], torch.tensor(1.0).sigmoid())
+    codes, noise_probs = torch.tensor([[3, 0, 0]] * 2), torch.tensor([[1.0, 0.0]] * 2)
+    found = links_given_order(tables, SetSums(tables), codes, noise_probs)
+    assert (found[:, 1, 0] == 1.0).all()
+    torch.testing.assert_close(found[:, 2, 0], torch.tensor([1.0, 1.0]).sigmoid())

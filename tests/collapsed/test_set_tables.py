@@ -3,6 +3,7 @@
 import itertools
 import logging
 import math
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -10,9 +11,10 @@ import torch
 
 from pyro_pivid.collapsed import ParentSetEvidence, set_sums
 from pyro_pivid.collapsed.features import linear_features, spline_features
-from pyro_pivid.collapsed.growing import grow_table
+from pyro_pivid.collapsed.growing import ParentSetTable, grow_table
 from pyro_pivid.collapsed.screening import screen_candidates
 from pyro_pivid.collapsed.set_sums import SetSums, by_frequency
+from pyro_pivid.collapsed.table_widths import choose_widths, count_pages
 from pyro_pivid.statistics import SufficientStatistics
 from tests.collapsed.brute_force import sparse_data
 
@@ -72,32 +74,68 @@ def test_required_candidates_are_in_every_set():
     assert (table.sets & 0b10010 == 0b10010).all()
 
 
-@pytest.mark.parametrize("few_pages", [64, 20])  # of the last case, where the nodes have 50, 62 and 13
-@pytest.mark.parametrize(("max_entries", "low_bits", "num_several"), [(1 << 23, 20, 0), (1 << 23, 5, 2), (1, 20, 3)])
+@pytest.mark.parametrize("few_pages", [64, 20])  # of the last case, where the nodes have 50, 62, 13 and 1
+@pytest.mark.parametrize(("max_entries", "low_bits", "num_several"), [(1 << 23, 20, 0), (1 << 23, 5, 2), (1, 0, 4)])
 def test_look_up_is_the_sum_over_allowed_sets(max_entries, low_bits, num_several, few_pages, monkeypatch):
     """One page for every node, several for some and no table at all give the same exact sums."""
     tables = []
     for node, num_used in enumerate((7, 7, 4)):
         _, score = random_score(num_used, 30.0, seed=node)
         own = by_frequency(grow_table(node, torch.arange(num_used), score))
-        # Three candidates of the last node occur in none of its sets.
+        # Three candidates of the third node occur in none of its sets.
         tables.append(replace(own, candidates=torch.cat([own.candidates, torch.arange(num_used, 7)])))
-    monkeypatch.setattr(set_sums, "_MAX_LOW_BITS", low_bits)
-    monkeypatch.setattr(set_sums, "_FEW_PAGES", few_pages)
+    # All candidates of the last node are required.
+    tables.append(ParentSetTable(3, torch.arange(3), torch.tensor([7]), torch.tensor([[-1.0, -2.0]]), False))
+    changes = {"_MAX_LOW_BITS": low_bits, "_FEW_PAGES": few_pages, "_CHUNK_NUMBERS": 1000, "_MAX_KNOWN": 80}
+    for name, value in changes.items():
+        monkeypatch.setattr(set_sums, name, value)
     sums = SetSums(tables, max_entries=max_entries)
-    assert sums.widths == [7, 7, 4]
+    assert sums.widths == [7, 7, 4, 3]
     assert int((~sums.one_page).sum()) == num_several
-    codes = torch.arange(128).unsqueeze(-1).expand(128, 3)
+    codes = torch.arange(128).unsqueeze(-1).expand(128, 4)
     got = sums(codes)
     for node, table in enumerate(tables):
         outside = (table.sets & ~codes[:, node, None]) != 0
         expected = table.scores.expand(128, -1, 2).masked_fill(outside.unsqueeze(-1), -torch.inf).logsumexp(1)
         torch.testing.assert_close(got[:, node], expected)
-        torch.testing.assert_close(sums.at(torch.full((128,), node), codes[:, node]), expected)
         torch.testing.assert_close(sums.of_node(node, codes[:, node]), expected)
-        monkeypatch.setattr(set_sums, "_MAX_KNOWN", 10)  # what is remembered is forgotten, and made again
-        for some in torch.randperm(128, generator=torch.Generator().manual_seed(node)).split(20):
+        # What is remembered is forgotten after some 20 codes, and made again.
+        for some in torch.randperm(128, generator=torch.Generator().manual_seed(node)).split(15):
             torch.testing.assert_close(sums.at(torch.full_like(some, node), some), expected[some])
+            assert len(sums._known.get(node, {})) <= 20 + 15
+
+
+def test_a_copy_forgets_what_was_remembered(monkeypatch):
+    monkeypatch.setattr(set_sums, "_FEW_PAGES", 1)
+    monkeypatch.setattr(set_sums, "_MAX_LOW_BITS", 1)
+    _, score = random_score(4, 10.0, seed=0)
+    sums = SetSums([by_frequency(grow_table(4, torch.arange(4), score))])
+    before = sums(torch.arange(16).unsqueeze(-1))
+    other = pickle.loads(pickle.dumps(sums))
+    assert len(sums._known[0]) == 16
+    assert not other._known[0]
+    torch.testing.assert_close(other(torch.arange(16).unsqueeze(-1)), before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("max_entries", [200, 150, 100])
+def test_tables_fit_and_rare_patterns_give_way_first(max_entries):
+    """A table of all 64 subsets cannot shrink; of the others, single candidates of 7, one is as good as the other."""
+    single = torch.cat([torch.zeros(1, dtype=torch.long), torch.ones(7, dtype=torch.long) << torch.arange(7)])
+    sets = [torch.arange(64), single, single]
+    widths = choose_widths(sets, 20, max_entries)
+    sizes = [count_pages(own, 20)[width] << width for own, width in zip(sets, widths, strict=True)]
+    assert widths[0] == 6
+    assert sum(sizes) <= max(max_entries, 2 * sum(len(own) for own in sets))
+    # Without noise values of its own a table takes one number an entry.
+    assert choose_widths(sets, 20, 320) == [6, 7, 7]
+    assert [len((single >> bits).unique()) for bits in range(8)] == count_pages(single, 20)
+
+
+def test_noise_values_count_as_entries():
+    _, score = random_score(7, 30.0, seed=0)  # two noise values
+    table = by_frequency(grow_table(0, torch.arange(7), score, prune=5.0))
+    assert len(SetSums([table], max_entries=256)._sums) == 128
+    assert 2 * len(SetSums([table], max_entries=255)._sums) <= max(255, 4 * len(table.sets))
 
 
 def test_candidates_by_frequency_are_the_same_sets():

@@ -70,5 +70,7 @@ def against_size(rows: pd.DataFrame, folder: Path) -> Path | None:
                 axis.set_yticks(ticks * GIB, [f"{tick:g} GiB" for tick in ticks])
             axis.minorticks_off()
     handles = dict(zip(*reversed(axes[0][0].get_legend_handles_labels()), strict=True))
-    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=max(1, len(handles)), frameon=False)
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside upper center", ncols=max(1, len(handles)), frameon=False
+    )
     return save(figure, folder / "scaling.png")
