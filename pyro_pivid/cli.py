@@ -148,6 +148,7 @@ def _add_fit(commands: Any) -> None:
     )
     _add_knowledge(parser)
     parser.add_argument("--steps", type=_positive, metavar="N", help="steps of SVI")
+    parser.add_argument("--sweeps", type=_positive, metavar="N", help="sweeps of the chains of collapsed inference")
     parser.add_argument("--restarts", type=_positive, metavar="N", help="fits from different seeds")
     parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same answer (default 0)")
     parser.add_argument("--overwrite", action="store_true", help="replace a posterior that is in the folder")

@@ -80,6 +80,7 @@ def fit(options: Namespace) -> None:
         data,
         interventions=options.interventions,
         num_steps=options.steps,
+        num_sweeps=options.sweeps,
         seed=options.seed,
         progress_bar=not options.quiet,
     )

@@ -206,6 +206,9 @@ class UserEdges(EdgeFamily):
         return law.expand([num_nodes, num_nodes]) if len(law.batch_shape) < 2 else law
 
 
+OWN_FAMILIES = (NormalEdges, LaplaceEdges, SpikeSlabEdges, GateEdges)
+
+
 def _check_links(law: Distribution, num_nodes: int) -> None:
     """Refuse a prior of links that the normal guide cannot follow, or whose latent sites have the wrong dimensions."""
     if law.event_shape:

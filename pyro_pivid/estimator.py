@@ -165,6 +165,7 @@ class PIVID:
         *,
         interventions: Any = None,
         num_steps: int | None = None,
+        num_sweeps: int | None = None,
         learning_rate: float = 0.02,
         order_learning_rate: float | None = None,
         seed: int = 0,
@@ -186,6 +187,8 @@ class PIVID:
             This shifts means, so that a ``LinearSEM`` of your own needs ``bias=True``; ``sem="linear"`` sees to it.
         :param num_steps: steps of SVI; by default 1000 for relaxed, and that of ``CollapsedSettings`` for collapsed
             inference, which takes fewer where its loss settles early. Exact inference takes none.
+        :param num_sweeps: sweeps of the Markov chains after which orders are kept, at most, in collapsed inference; by
+            default that of ``CollapsedSettings``. Where the result is not settled, ``diagnose()`` names a larger one.
         :param learning_rate: of the edges and the SEM, in relaxed inference.
         :param order_learning_rate: of the order scores: by default 0.1 for relaxed (0.02 where their gradient is
             pathwise) and 0.4 for collapsed inference.
@@ -200,8 +203,9 @@ class PIVID:
         :param start_from: a posterior over the same columns, such as that of ``PIVID(sem="spline")``, at whose orders
             and links relaxed inference starts; by default at none.
         """
-        if num_steps is not None and not (isinstance(num_steps, int) and num_steps > 0):
-            raise ValueError(f"Expected `num_steps` to be a positive whole number, but got {num_steps!r}.")
+        for name, value in {"num_steps": num_steps, "num_sweeps": num_sweeps}.items():
+            if value is not None and not (isinstance(value, int) and value > 0):
+                raise ValueError(f"Expected `{name}` to be a positive whole number, but got {value!r}.")
         problem = read_problem(
             data,
             interventions=interventions,
@@ -235,6 +239,7 @@ class PIVID:
             settings = CollapsedSettings(
                 num_steps=CollapsedSettings.num_steps if num_steps is None else num_steps,
                 num_particles=self.num_orders,
+                num_sweeps=num_sweeps,
                 order_learning_rate=order_learning_rate or CollapsedSettings.order_learning_rate,
                 restarts=self.restarts or CollapsedSettings.restarts,
                 link_threshold=self.link_threshold,

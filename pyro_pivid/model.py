@@ -13,11 +13,11 @@ from pyro import poutine
 from torch import Tensor
 
 from pyro_pivid.distributions import MaskedEdges, PlackettLuce, RestrictedOrders
-from pyro_pivid.edge_families import EdgeFamily
+from pyro_pivid.edge_families import OWN_FAMILIES, EdgeFamily
 from pyro_pivid.knowledge import ResolvedKnowledge
-from pyro_pivid.order_prior import make_order_law
+from pyro_pivid.order_prior import is_function, make_order_law
 from pyro_pivid.regimes import Statistics, sum_statistics
-from pyro_pivid.sem import SEM, LinearSEM
+from pyro_pivid.sem import SEM, LinearSEM, NeuralSEM
 from pyro_pivid.sem.structural import check_rows
 
 
@@ -86,6 +86,12 @@ class DAGModel:
         with self.graphs():
             edges = pyro.sample("edges", MaskedEdges(edge_law, order, forbidden=self.forbidden(data)))
             self._observe(data, edges if self.link_threshold is None else quantize(edges, self.link_threshold))
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether all pieces are of this library, so that their values need not be checked in every step."""
+        sem, family = type(self.sem) in (LinearSEM, NeuralSEM), type(self.edge_family) in OWN_FAMILIES
+        return sem and family and not is_function(self.order_prior)
 
     def order_law(self, data: Tensor) -> PlackettLuce | RestrictedOrders:
         """The prior over orders; not normalised where knowledge cuts it."""

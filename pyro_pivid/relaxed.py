@@ -12,6 +12,7 @@ from typing import Any
 import pyro
 import torch
 from pyro.infer import Trace_ELBO
+from pyro.infer.util import is_validation_enabled
 from torch import Tensor
 from torch.distributions import Distribution
 
@@ -174,7 +175,9 @@ def _fit_one(
         other_model, rows = held_out
         score = partial(held_out_loss, other_model, guide, rows, make_loss(settings), num_rows=len(train))
         stopping = EarlyStopping(score, patience=settings.patience)
-    done = fit(model, guide, train, loss=make_loss(settings), settings=fit_settings, seed=seed, early_stopping=stopping)
+    loss = make_loss(settings)
+    with pyro.validation_enabled(is_validation_enabled() and not model.is_ours):
+        done = fit(model, guide, train, loss=loss, settings=fit_settings, seed=seed, early_stopping=stopping)
     return done, _final_elbo(model, guide, train, settings, done.params)
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from pyro_pivid.interventions import intervention_matrix
 from pyro_pivid.regimes import GroupSums, RegimeStatistics, Statistics, merge_regimes, sum_regimes
-from pyro_pivid.statistics import Moments, SufficientStatistics
+from pyro_pivid.statistics import Moments, SufficientStatistics, may_hold_not_finite
 from pyro_pivid.table import default_names
 from pyro_pivid.table_checks import check_column_types, check_names, listed
 
@@ -218,8 +218,7 @@ def _refuse_constant(statistics: Statistics, names: list[str]) -> None:
 
 
 def _refuse_not_finite(values: Tensor, names: list[str]) -> None:
-    counts = (~values.isfinite()).sum(0).tolist()
-    if any(counts):
+    if may_hold_not_finite(values) and any(counts := (~values.isfinite()).sum(0).tolist()):
         told = ", ".join(f"'{name}' ({count})" for name, count in zip(names, counts, strict=True) if count)
         raise ValueError(
             f"Expected finite numbers, but a piece of {len(values)} rows has NaN or infinity in {told}. "

@@ -102,6 +102,7 @@ INSIDE = {
     "pyro_pivid.__version__",
     "pyro_pivid.plots.PICTURES",
     "pyro_pivid.statistics.checked_pieces",
+    "pyro_pivid.statistics.may_hold_not_finite",
     "pyro_pivid.table.default_names",
     "pyro_pivid.table.read_file",
 }

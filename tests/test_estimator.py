@@ -167,6 +167,22 @@ def test_collapsed_and_exact_give_the_same_probabilities(simulated, options):
     assert collapsed.diagnose().is_reliable
 
 
+def test_num_sweeps_makes_longer_chains(simulated):
+    """A tolerance that is met early ends chains before that, so a posterior that leaves much open."""
+    few_rows = simulated[0][:12]
+    draws = [
+        PIVID(inference="collapsed").fit(few_rows, num_sweeps=num, progress_bar=False).source.orders for num in (3, 9)
+    ]
+    assert len(draws[1]) == 3 * len(draws[0])
+
+
+@pytest.mark.parametrize("name", ["num_steps", "num_sweeps"])
+@pytest.mark.parametrize("wrong", [0, 2.5, "many"])
+def test_numbers_of_steps_and_sweeps_are_checked(simulated, name, wrong):
+    with pytest.raises(ValueError, match=f"`{name}`.*positive whole number"):
+        PIVID().fit(simulated[0], **{name: wrong})
+
+
 def test_exact_draws_follow_the_exact_probabilities(simulated):
     posterior = PIVID().fit(simulated[0])
     draws = posterior.sample(4000, seed=0)

@@ -9,7 +9,9 @@ import torch
 from pyro import poutine
 from pyro.infer import SVI, Trace_ELBO
 from pyro.infer.autoguide import AutoGuideList, AutoNormal
+from pyro.infer.util import is_validation_enabled
 
+from pyro_pivid import relaxed
 from pyro_pivid.distributions import MaskedEdges, PlackettLuce, SpikeSlab
 from pyro_pivid.edge_families import (
     GateEdges,
@@ -235,3 +237,33 @@ def test_traces_stay_on_the_device(sem, batch_size):
 def test_bad_input(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "is_ours"),
+    [
+        ({}, True),
+        ({"sem": NeuralSEM(), "edge_family": GateEdges(3)}, True),
+        ({"order_prior": torch.zeros(3)}, True),
+        ({"order_prior": lambda: torch.zeros(3)}, False),
+        ({"edge_family": UserEdges(dist.Normal(0.0, 1.0))}, False),
+        ({"sem": lambda rows, edges: None}, False),
+    ],
+)
+def test_values_are_checked_in_every_step_only_where_pieces_are_the_users(pieces, is_ours, monkeypatch):
+    seen = []
+
+    def watch(model, guide, data, **settings):
+        seen.append(is_validation_enabled())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(relaxed, "fit", watch)
+    model = DAGModel(**{"sem": LinearSEM(noise=1.0), "edge_family": NormalEdges(), **pieces})
+    steps = FitSettings(num_steps=1, progress_bar=False)
+    for wanted in (True, False):
+        with pyro.validation_enabled(wanted), pytest.raises(KeyboardInterrupt):
+            relaxed.fit_relaxed(
+                model, torch.randn(9, 3), settings=relaxed.RelaxedSettings(), fit_settings=steps, seeds=[0]
+            )
+    assert seen == [not is_ours, False]
+    assert model.is_ours == is_ours

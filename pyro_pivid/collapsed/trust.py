@@ -12,6 +12,7 @@ from torch import Tensor
 GOOD_PARETO_K = 0.7
 GOOD_SHARE = 0.2
 GOOD_AGREEMENT = 0.1
+_LONGER = 4  # times the sweeps of a fit whose chains disagree
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Diagnosis:
     """What is known about a fit's quality, in numbers and (``str``) in words.
 
     >>> print(Diagnosis(pareto_k=0.4, num_effective=900.0, num_draws=1000, elbo=-5.0, log_evidence=-4.8,
-    ...                 disagreement=0.01, polished=True))
+    ...                 disagreement=0.01, polished=True, num_sweeps=24))
     The result can be believed.
       Independent runs agree: no edge probability differs by more than 0.01.
       Importance sampling confirms it: Pareto k 0.40, 900 effective draws out of 1000.
@@ -32,6 +33,7 @@ class Diagnosis:
     :param log_evidence: importance-sampled log evidence, a little low where ``pareto_k`` is large.
     :param disagreement: the largest difference of an edge probability between independent halves of the answer.
     :param polished: whether the answer comes from Markov chains under the exact posterior.
+    :param num_sweeps: that these chains were fitted with.
     """
 
     pareto_k: float
@@ -41,6 +43,7 @@ class Diagnosis:
     log_evidence: float
     disagreement: float
     polished: bool
+    num_sweeps: int
 
     @property
     def weights_are_good(self) -> bool:
@@ -64,7 +67,11 @@ class Diagnosis:
             return "The result can be believed."
         if not self.polished:
             return "The result is not reliable: fit with polish=True, or with more steps, components and draws."
-        return "The result is not settled: raise num_sweeps (longer chains) and restarts, then look again."
+        num = _LONGER * self.num_sweeps
+        return (
+            f"The result is not settled: fit again with num_sweeps={num} (longer chains) or more restarts, "
+            "then look again."
+        )
 
     def _agreement(self) -> str:
         if self.disagreement < GOOD_AGREEMENT:

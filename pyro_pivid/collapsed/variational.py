@@ -45,7 +45,9 @@ class CollapsedSettings:
     :param num_warmup: sweeps before orders are kept, fewer where all chains soon agree; by default 10, and one more
         for every 4 nodes up to 35 at 100 nodes, fewer again above; 20 more for every node below 16.
     :param num_sweeps: sweeps after which the orders of all chains are kept, at most; by default 20, and one more for
-        every 4 nodes up to 100, and where chains do not mix more often, up to 32 times as many for few nodes.
+        every 4 nodes up to 100.
+    :param num_doublings: how often chains that do not mix go on for twice as long, all before becoming warm-up; by
+        default up to 5 times with 16 nodes and fewer, and never from 257 on.
     :param tolerance: the standard error of every edge probability at which chains may end before that.
     :param num_draws: draws of the guide for its diagnosis.
     :param link_threshold: of a dense evidence, below which a link is read as absent.
@@ -62,6 +64,7 @@ class CollapsedSettings:
     num_chains: int | None = None
     num_warmup: int | None = None
     num_sweeps: int | None = None
+    num_doublings: int | None = None
     tolerance: float = 0.004
     num_draws: int = 1000
     link_threshold: float = 0.5
@@ -74,6 +77,10 @@ class CollapsedSettings:
             value = getattr(self, name)
             if not (isinstance(value, int) and value > 0) and not (value is None and name in by_rule):
                 raise ValueError(f"Expected `{name}` to be a positive whole number, but got {value!r}.")
+        if self.num_doublings is not None and not (isinstance(self.num_doublings, int) and self.num_doublings >= 0):
+            raise ValueError(
+                f"Expected `num_doublings` to be 0 or a whole number above, but got {self.num_doublings!r}."
+            )
         if not self.tolerance > 0:
             raise ValueError(f"Expected `tolerance` to be a positive number, but got {self.tolerance!r}.")
 
@@ -90,8 +97,8 @@ class CollapsedSettings:
         return self.num_warmup or rule + few_nodes, self.num_sweeps or rule + 10
 
     def doublings(self, num_nodes: int) -> int:
-        """How often chains that do not mix may go on for twice as long: five times at 16 nodes, never from 257 on."""
-        return max(0, min(5, int(math.log2(512 / num_nodes)))) if self.num_sweeps is None else 0
+        """How often chains that do not mix may go on for twice as long."""
+        return max(0, min(5, int(math.log2(512 / num_nodes)))) if self.num_doublings is None else self.num_doublings
 
     def fit_settings(self, *, is_answer: bool) -> FitSettings:
         """Settings of the fit loop; a guide that is the answer itself takes all steps."""
@@ -220,6 +227,7 @@ def fit_collapsed(
         log_evidence=weights.log_mean,
         disagreement=(group_probs.max(0).values - group_probs.min(0).values).max().item(),
         polished=polished,
+        num_sweeps=settings.sweeps(evidence.num_nodes)[1],
     )
     return CollapsedFit(source, diagnosis, fitted.law, covering, fitted.result)
 

@@ -11,6 +11,7 @@ from pyro.distributions.torch_distribution import TorchDistribution
 from torch import Size, Tensor
 from torch.distributions import constraints
 
+from pyro_pivid.ops.quadratic import residual_squares
 from pyro_pivid.regimes import Statistics
 from pyro_pivid.sem.structural import (
     SEM,
@@ -207,13 +208,14 @@ class DatasetGivenEdges(TorchDistribution):
         """Of each node ``(..., D)``: S_jj - 2 A_jᵀ S_j + A_jᵀ S A_j, plus Σ_i Var(A_ij) S_ii for random links."""
         grams = self.statistics.grams.to(edges)
 
-        def squares(gram: Tensor, own: Tensor | slice) -> Tensor:
-            links = edges[..., own]
-            found = gram.diagonal()[own] + (links * (gram @ links - 2 * gram[:, own])).sum(-2)
-            return found if variance is None else found + gram.diagonal() @ variance[..., own]
+        def squares(gram: Tensor, own: Tensor | None) -> Tensor:
+            found = residual_squares(gram, edges if own is None else edges[..., own], own)
+            if variance is None:
+                return found
+            return found + gram.diagonal() @ (variance if own is None else variance[..., own])
 
         if len(grams) == 1:
-            return squares(grams[0], slice(None))
+            return squares(grams[0], None)
         return self._by_group([squares(gram, own) for gram, own in zip(grams, self._members(), strict=True)])
 
     def _column_sums(self, edges: Tensor) -> tuple[Tensor, Tensor]:

@@ -208,16 +208,20 @@ def test_chains_that_do_not_mix_go_on_until_they_do():
     data, _ = simulate(num_nodes=16, num_edges=24, weights=(0.3, 0.7), noise_scale=1.0, standardize=True, seed=401)
     evidence = ParentSetEvidence.from_data(torch.tensor(data.to_numpy(copy=True)), edge_scales=SHARED_SCALES)
     exact = ExactPosterior(evidence).edge_probs()
-    short = fit_collapsed(evidence, settings=CollapsedSettings(num_sweeps=24))
+    short = fit_collapsed(evidence, settings=CollapsedSettings(num_doublings=0))
     whole = fit_collapsed(evidence)
     assert (short.source.edge_probs() - exact).abs().max() > 0.1
     assert (whole.source.edge_probs() - exact).abs().max() < 0.03
     assert len(whole.source.orders) == len(short.source.orders)
 
 
-def test_doublings_are_for_chains_of_the_default_length():
+def test_doublings_by_the_number_of_nodes_and_by_request():
     assert [CollapsedSettings().doublings(num_nodes) for num_nodes in (2, 16, 25, 100, 256, 257)] == [5, 5, 4, 2, 1, 0]
-    assert CollapsedSettings(num_sweeps=30).doublings(16) == 0
+    assert CollapsedSettings(num_doublings=3).doublings(500) == 3
+    assert CollapsedSettings(num_sweeps=30).doublings(16) == 5  # more sweeps never make shorter chains
+    for wrong in (-1, 1.5):
+        with pytest.raises(ValueError, match="`num_doublings`.*whole number"):
+            CollapsedSettings(num_doublings=wrong)
 
 
 def test_tolerance_is_checked():
