@@ -10,10 +10,10 @@ from benchmarks.harness.methods import METHODS
 from benchmarks.harness.report import write_report
 from benchmarks.harness.report.coverage import coverage_table
 from benchmarks.harness.report.document import Document, Table
-from benchmarks.harness.report.glance import at_a_glance, look, metrics_of
+from benchmarks.harness.report.glance import Rival, at_a_glance, in_words, look, metrics_of
+from benchmarks.harness.report.peer_by_peer import Contest, peer_by_peer
 from benchmarks.harness.report.published import read_published
-from benchmarks.harness.report.scaling import exponent, exponents
-from benchmarks.harness.report.summary import Mean, groups_of
+from benchmarks.harness.report.summary import Mean, groups_of, times
 from benchmarks.harness.report.tables import failures, group_table
 from benchmarks.harness.store import Store
 from benchmarks.harness.suites import SUITES, get_suite
@@ -41,6 +41,13 @@ def test_mean_and_standard_error(store):
     assert (mean.value, mean.error, mean.count) == (2.0, pytest.approx(math.sqrt(2) / math.sqrt(2)), 2)
     assert mean.text() == "2.00 ± 1.00"
     assert Mean.of(rows["f1"]).text() == "–"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"), [(0.0314, "0.031"), (3.14, "3.1"), (99.4, "99"), (99.6, "100"), (2718.28, "2,718")]
+)
+def test_ratios_are_readable(ratio, text):
+    assert times(ratio) == text
 
 
 def test_table_sets_the_trivial_apart_and_the_best_in_bold(store):
@@ -73,10 +80,47 @@ def test_glance_compares_on_the_same_data(store):
     assert entry.cells[1] == "exact: 2.00 ± 1.00 (1.0 s)"
     assert entry.peer.name == "notears"
     assert (entry.peer.gap.value, entry.peer.gap.error) == (3.5, pytest.approx(0.5))  # of 3 and 4
-    assert entry.peer.outcome == "ahead"
-    assert entry.peer.text() == "**ahead** by 3.50 ± 0.50"
-    assert (entry.trivial.name, entry.trivial.outcome) == ("equal-variance", "level")
+    assert entry.peer.outcome == "too few"  # of two sets: t is 7, and 12.7 would be needed
+    assert entry.peer.text() == "too few sets (ahead by 3.50 ± 0.50)"
+    assert (entry.trivial.name, entry.trivial.text()) == ("equal-variance", "too few sets (equal)")
     assert entry.cells[4] == "0.25 × CPU of notears"
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "count", "outcome"),
+    [
+        (3.0, 1.24, 6, "level"),  # the 97.5 % point of t with five degrees of freedom is 2.57
+        (3.2, 1.24, 6, "ahead"),
+        (-3.2, 1.24, 6, "behind"),
+        (0.8, math.nan, 1, "nearer"),
+        (-0.8, math.nan, 1, "farther"),
+        (0.0, math.nan, 1, "level"),
+        (2.0, 0.0, 3, "ahead"),
+        (2.0, 0.0, 2, "too few"),
+        (-9.0, 0.1, 2, "too few"),
+        (0.0, 0.0, 2, "too few"),
+        (0.0, 0.0, 3, "level"),
+        (math.nan, math.nan, 0, "not comparable"),
+    ],
+)
+def test_outcomes(value, error, count, outcome):
+    assert Rival("notears", Mean(value, error, count)).outcome == outcome
+
+
+def test_a_mean_of_fewer_sets_is_marked_and_not_the_best(store):
+    rows = store.read()
+    rows.loc[(rows["method"] == "exact") & (rows["seed"] == 1), "expected_shd"] = math.nan
+    text = group_table(rows).markdown()
+    assert "| exact | 2/2 | 1.00 (of 1) " in text
+    assert "| relaxed | 2/2 | **2.25 ± 0.25** " in text
+
+
+def test_equal_means_are_both_the_best(store):
+    rows = store.read()
+    rows.loc[rows["method"] == "relaxed", "expected_shd"] = [1.5, 2.5]
+    text = group_table(rows).markdown()
+    assert "| exact | 2/2 | **2.00 ± 1.00** " in text
+    assert "| relaxed | 2/2 | **2.00 ± 0.50** " in text
 
 
 def test_a_method_that_did_not_finish_is_not_first(store):
@@ -110,6 +154,70 @@ def test_glance_takes_all_kinds_of_graph_together():
     assert titles == ["er-500-500", "all-100-100"]  # of 500 nodes there is one kind
 
 
+def test_words_name_the_metric_where_only_one_says_so(store):
+    for method, (graph, one_class) in {"exact": (1.0, 3.0), "notears": (2.0, 2.0)}.items():
+        task = Task("nonlinear", "er-5-5", method, 0, "smoke")
+        store.append(task.row(error="", expected_shd=graph, class_shd=one_class, cpu_seconds=1.0))
+    rows = store.read()
+    rows = rows[rows["suite"] == "nonlinear"]
+    lines = in_words([look("here", rows, metric) for metric in ("expected_shd", "class_shd")])
+    assert "One data set, and nearer to the truth than the best peer: here by E[SHD] (notears)." in lines
+    assert "One data set, and farther from the truth than the best peer: here by SHD of one class (notears)." in lines
+    rows = rows.assign(class_shd=rows["expected_shd"])
+    lines = in_words([look("here", rows, metric) for metric in ("expected_shd", "class_shd")])
+    assert "One data set, and nearer to the truth than the best peer: here (notears)." in lines
+    assert "One data set, and farther from the truth than the best peer: nowhere." in lines
+
+
+def test_peer_by_peer_counts_the_data_sets_that_both_finished(store):
+    for method, seed, value in (("golem", 0, 0.8), ("dagma", 1, 2.0), ("notears", 2, 0.0), ("exact", 2, 2.0)):
+        task = Task("linear", "er-5-5", method, seed, "smoke")
+        store.append(task.row(error="", expected_shd=value, cpu_seconds=0.5, kind="dag"))
+    store.append(Task("linear", "er-5-5", "golem", 1, "smoke").row(error="", cpu_seconds=0.5, kind="dag"))  # cyclic
+    store.append(Task("linear", "er-5-5", "golem", 2, "smoke").row(error="skipped: 5 s or more with 2 nodes"))
+    found = {row[0]: row[1:] for row in peer_by_peer([Contest("here", store.read(), "expected_shd", "exact")]).rows}
+    assert found == {
+        "pc": ["0", "0", "0", "0", "0", "1", "0", "–", "–"],
+        "notears": ["3", "2", "0", "1", "0", "0", "0", "4", "here (1)"],
+        "golem": ["1", "0", "1", "0", "1", "0", "1", "0.5", "–"],  # 0.8 and 1.0 are within half a link
+        "dagma": ["1", "0", "0", "1", "0", "0", "0", "0.5", "here (1)"],
+    }
+
+
+def test_a_peer_that_learns_nothing_is_told(store):
+    for method, value in (("exact", 3.0), ("notears", 2.0), ("empty", 2.0)):
+        task = Task("nonlinear", "er-5-5", method, 0, "smoke")
+        costs = {"cpu_seconds": 1.0, "nnz": 2.0 if method == "exact" else 0.0}
+        store.append(task.row(error="", expected_shd=value, kind="dag", **costs))
+    rows = store.read()
+    rows = rows[rows["suite"] == "nonlinear"]
+    lines = in_words([look("here", rows, "expected_shd")])
+    farther = "One data set, and farther from the truth than the best peer"
+    assert f"{farther}: here (notears, whose graphs are empty)." in lines
+    assert "Not clearly better than a trivial method: here (empty)." in lines
+    assert peer_by_peer([Contest("here", rows, "expected_shd", "exact")]).rows[0][-1] == "here (1, empty graphs)"
+
+
+def test_peers_that_return_classes_are_compared_by_one_class(store):
+    for method, value in (("exact", 2.0), ("relaxed", 5.0)):
+        for seed in range(2):
+            task = Task("nonlinear", "er-5-5", method, seed, "smoke")
+            store.append(task.row(error="", cpdag_shd=9.0, class_shd=value, cpu_seconds=1.0, kind="dag"))
+    row = Task("nonlinear", "er-5-5", "ges", 0, "smoke").row(
+        error="", cpdag_shd=3.0, class_shd=3.0, cpu_seconds=3.0, kind="cpdag"
+    )
+    store.append(row)
+    rows = store.read()
+    table = peer_by_peer([Contest("here", rows[rows["suite"] == "nonlinear"], "cpdag_shd", "exact")])
+    assert table.rows == [["ges", "1", "1", "0", "0", "0", "0", "0", "3", "–"]]
+
+
+def test_ours_is_fixed_by_what_is_said_of_the_data():
+    chosen = {(name, case.name): case.ours for name in SUITES for case in get_suite(name).cases}
+    assert chosen["nonlinear", "er-16-16"] == chosen["standardised", "mlp-sf-16-16"] == "spline"
+    assert chosen["linear", "er-16-16"] == chosen["real", "sachs"] == chosen["bnlearn", "arth150"] == "collapsed-sparse"
+
+
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning", "ignore::DeprecationWarning")
 def test_files_of_the_report(store, tmp_path):
     marginals = json.dumps([[0, 1, 0.75]])
@@ -121,10 +229,10 @@ def test_files_of_the_report(store, tmp_path):
     written = write_report(store, tmp_path / "out", size="smoke")
     names = [path.name for path in written]
     assert names[:2] == ["report.md", "report.html"]
-    assert "linear-all-5-5-bars.png" in names
+    assert "linear-all-5-5-dots.png" in names
     assert all(path.stat().st_size > 100 for path in written)
     text = written[0].read_text()
-    assert "Ahead of the best peer: linear: all-5-5 by E[SHD] (notears)." in text
+    assert "Ahead of the best peer: linear: all-5-5 (notears)." in text
     assert "linear: er-5-5" not in text  # a section, not a line at a glance
     assert "146.5" in text
     page = written[1].read_text()
@@ -143,19 +251,6 @@ def test_text_is_escaped():
     assert "<b>1 &lt; 2</b>" in document.html()
     assert "a &lt; b" in document.html()
     assert "p\\|q" in document.markdown()
-
-
-def test_exponents_of_power_laws(tmp_path):
-    store = Store(tmp_path / "rows.csv")
-    for num_nodes, num_rows in ((4, 100), (8, 100), (16, 100), (4, 1000)):
-        task = Task("scaling", f"D = {num_nodes}, N = {num_rows}", "relaxed", 0, "smoke")
-        sizes = {"num_nodes": num_nodes, "num_rows": num_rows}
-        costs = {"wall_seconds": 3.0 * num_nodes**2, "cpu_seconds": num_nodes**1.5 * num_rows, "peak_memory": 1e6}
-        store.append(task.row(error="", expected_shd=0.0, **sizes, **costs))
-    rows = store.read()
-    few = rows[rows["num_rows"] == 100]
-    assert exponent(few["num_nodes"], few["wall_seconds"]) == pytest.approx(2.0)
-    assert exponents(rows).rows == [["relaxed", "1.50", "2.00", "0.00", "1.00", "0.00", "0.00"]]
 
 
 def test_published_figures_have_a_source_and_a_place():

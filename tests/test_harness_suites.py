@@ -72,7 +72,7 @@ def test_data_that_do_not_change_run_once():
     assert [task.seed for task in tasks] == [5, 5, 6, 6]
     tasks = make_tasks(["real"], ["empty"], [5], size="full", time_limit=1.0, cases=["sachs", "dream4-2"])
     assert [task.case for task in tasks] == ["sachs", "dream4-2"]
-    with pytest.raises(ValueError, match=r"cases out of sachs, .*, but got secha\."):
+    with pytest.raises(ValueError, match=r"cases out of sachs \| .*, but got secha\."):
         make_tasks(["real"], ["empty"], [0], size="full", time_limit=1.0, cases=["secha"])
     with pytest.raises(ValueError, match="methods that these suites run"):
         make_tasks(["ablation"], ["empty"], [0], size="smoke", time_limit=1.0)

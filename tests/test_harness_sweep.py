@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.__main__ import main
 from benchmarks.harness import sweep
 from benchmarks.harness.cli import parse_seeds
 from benchmarks.harness.progress import Progress
@@ -68,7 +69,7 @@ def test_rows_are_stored_as_they_come(tmp_path, monkeypatch):
 def test_hopeless_tasks_get_a_row_that_says_so(tmp_path, asked, monkeypatch):
     """Five nodes and 100 rows at toy size: a peer that was too slow on two nodes and no more rows is not started."""
     monkeypatch.setattr(sweep, "prepare", lambda methods: None)  # no environments of peers
-    methods = ("pc", "notears", "dagma", "ges", "boss", "empty")
+    methods = ("pc", "notears", "dagma", "ges", "boss", "grasp", "empty")
     store, tasks = Store(tmp_path / "rows.csv"), _tasks(1, methods)
     known = {"suite": "other", "case": "small", "seed": 0, "size": "full", "num_rows": 100, "num_nodes": 2}
     slow = {"wall_seconds": 60.0, "error": "time-out: not finished after 60 s"}
@@ -77,19 +78,84 @@ def test_hopeless_tasks_get_a_row_that_says_so(tmp_path, asked, monkeypatch):
     store.append({**known, **slow, "method": "dagma", "wall_seconds": 59.0})
     store.append({**known, **slow, "method": "ges", "num_rows": 101})
     store.append({**known, **slow, "method": "boss", "error": "crash: out of memory"})
+    store.append({**known, **slow, "method": "grasp"})
+    store.append(
+        {**known, "method": "grasp", "case": "as large", "wall_seconds": 5.0, "error": ""}
+    )  # so it can be fast
+    store.append({**known, "method": "pc", "case": "smaller", "num_nodes": 1, "wall_seconds": 5.0, "error": ""})
     store.append({**known, **slow, "method": "empty"})  # none of a peer's
     store.append(tasks[0].row(error="killed by SIGKILL"))  # measured: of pc, the first of the two cases
     shown = io.StringIO()
-    assert run_sweep(tasks, store, skip_hopeless=True, stream=shown) == 10
-    assert "10 to run, 2 in the store already" in shown.getvalue()
+    assert run_sweep(tasks, store, skip_hopeless=True, stream=shown) == 12
+    assert "12 to run, 2 in the store already" in shown.getvalue()
     rows = store.read()
     skipped = rows[rows["error"].str.startswith("skipped")]
     assert [*skipped["method"]] == ["pc"]
-    assert skipped["error"].str.contains("60 s or more with 2 nodes (other, small), and here are 5", regex=False).all()
+    reason = "60 s or more with 2 nodes and 100 rows (other, small), and here are 5 and 100"
+    assert skipped["error"].str.contains(reason, regex=False).all()
     assert not {key for key in asked if key[2] == "pc"}
     # What has a row and is tried again is run: a prediction replaces nothing.
     assert run_sweep(tasks, store, retry_failed=True, skip_hopeless=True, stream=shown) == 2
-    assert {key[2] for key in asked[10:]} == {"pc"}
+    assert {key[2] for key in asked[12:]} == {"pc"}
+
+
+def _stored(store, task, error, **values):
+    """A row of an earlier sweep."""
+    store.append(task.row(error=error, wall_seconds=1.0, **values))
+
+
+@pytest.mark.parametrize(
+    ("error", "time_limit", "is_run"),
+    [
+        ("time-out: not finished after 59 s", None, True),
+        ("time-out: not finished after 60 s", None, False),
+        ("time-out: not finished after 59.5 s", None, True),
+        ("time-out: not finished after 1e+06 s", None, False),
+        ("time-out: not finished after 1800 s", 30.0, True),  # of the preparation
+        ("time-out: not finished after 75 s", 45.0, True),  # of a peer that did not keep its time
+        ("time-out: not finished after 75 s", 60.0, False),
+        ("time-out", None, False),  # of nobody knows what
+        ("crash: out of memory after 5 s", 5.0, False),
+        ("not applicable: 5 s", 5.0, False),
+        ("skipped: 90 s or more with 2 nodes and 100 rows (other, small), and here are 5 and 100", 60.0, True),
+        ("", 5.0, False),
+    ],
+)
+def test_what_had_less_time_is_run_again(tmp_path, asked, error, time_limit, is_run):
+    store, (task, *_) = Store(tmp_path / "rows.csv"), _tasks(1)  # 60 seconds
+    _stored(store, task, error, time_limit=time_limit)
+    assert run_sweep([task], store, stream=io.StringIO()) == is_run
+    assert run_sweep([task], store, stream=io.StringIO()) == 0
+
+
+def test_rows_tell_their_time_limit(tmp_path, asked):
+    store = Store(tmp_path / "rows.csv")
+    run_sweep(_tasks(3), store, stream=io.StringIO())
+    assert store.read()["time_limit"].tolist() == [60.0] * 12
+
+
+def test_a_prediction_stands_while_its_seconds_do(tmp_path, asked, monkeypatch):
+    """With ``skip_hopeless`` a prediction that was made for less time is made again, or the task is run."""
+    monkeypatch.setattr(sweep, "prepare", lambda methods: None)
+    store, tasks = Store(tmp_path / "rows.csv"), _tasks(1, ("pc", "notears", "ges"))[:3]
+    known = {"suite": "other", "case": "small", "seed": 0, "size": "full", "num_rows": 100, "num_nodes": 2}
+    store.append({**known, "method": "notears", "wall_seconds": 60.0, "error": "time-out: not finished after 60 s"})
+    for task, seconds in zip(tasks, (60, 30, 30), strict=True):
+        _stored(store, task, f"skipped: {seconds} s or more with 2 nodes (other, small), and here are 5")
+    assert run_sweep(tasks, store, skip_hopeless=True, stream=io.StringIO()) == 1
+    assert [key[2] for key in asked] == ["ges"]
+    errors = store.read().set_index(["suite", "method"])["error"]["linear"]
+    assert errors["pc"].startswith("skipped: 60 s")
+    assert errors["notears"].startswith("skipped: 60 s")
+    assert run_sweep(tasks, store, stream=io.StringIO()) == 2  # predictions do not stand in for runs
+
+
+@pytest.mark.parametrize("name", ["", "rows.csv/rows.csv"])
+def test_a_store_that_cannot_be_written_is_refused_before_any_task(tmp_path, asked, name):
+    (tmp_path / "rows.csv").write_text("")
+    with pytest.raises(ValueError, match="name a"):
+        run_sweep(_tasks(1), Store(tmp_path / name), stream=io.StringIO())
+    assert asked == []
 
 
 def test_unknown_backend(tmp_path):
@@ -110,6 +176,37 @@ def test_seeds():
     for wrong in ("", "a", "3-1"):
         with pytest.raises(argparse.ArgumentTypeError, match="expected seeds"):
             parse_seeds(wrong)
+
+
+@pytest.mark.parametrize("option", ["--time-limit", "--memory-limit", "--jobs"])
+@pytest.mark.parametrize("value", ["0", "-2", "nan", "inf", "many"])
+def test_limits_are_positive(option, value, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", "linear", "--size", "smoke", f"{option}={value}"])
+    assert f"argument {option}: expected a " in (printed := capsys.readouterr().err)
+    assert f"number above 0, but got '{value}'" in printed
+
+
+def test_half_a_job_is_none(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", "linear", "--size", "smoke", "--jobs", "1.5"])
+    assert "expected a whole number above 0, but got '1.5'" in capsys.readouterr().err
+
+
+def test_a_suite_without_cases_is_not_blamed_on_methods(capsys, tmp_path):
+    for more in ([], ["--cases", "arth150"]):
+        with pytest.raises(SystemExit, match="2"):
+            main(["run", "bnlearn", "--size", "smoke", "--store", str(tmp_path / "rows.csv"), *more])
+        printed = capsys.readouterr().err
+        assert "cases at size 'smoke', but these have none: bnlearn" in printed
+        assert "methods" not in printed
+
+
+def test_names_of_cases_with_commas_can_be_told_apart(capsys):
+    assert main(["list"]) == 0
+    assert "D = 16, N = 1000 | D = 32, N = 1000" in capsys.readouterr().out
+    with pytest.raises(ValueError, match=r"1 orders, 1 graphs \| 2 orders, 2 graphs \| .*, but got x \| y"):
+        make_tasks(["ablation"], ["relaxed-sampled"], [0], size="full", time_limit=1.0, cases=["x", "y"])
 
 
 def _wait_for(condition, seconds=240.0):

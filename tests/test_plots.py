@@ -252,9 +252,10 @@ def test_a_notebook_gets_the_table_and_the_picture():
 def test_no_picture_opens_a_window():
     import matplotlib.pyplot as plt
 
+    before = plt.get_fignums()  # of other tests of the same process
     plots.plot_graph(random_posterior(4))
     plots.plot_order(random_posterior(4))
-    assert plt.get_fignums() == []
+    assert plt.get_fignums() == before
 
 
 def test_without_matplotlib_the_error_says_what_to_install():

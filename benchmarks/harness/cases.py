@@ -44,6 +44,8 @@ class Case:
     :param sizes: numbers that figures plot against, such as ``{"num_nodes": 100}``.
     :param options: settings that the suite itself sweeps over, which replace those of the method.
     :param methods: the only methods that make sense here; those of the suite if empty.
+    :param ours: the configuration of this library that stands for it against single peers, by what is said of the data
+        and not by what it scored: splines for data from networks, else what ``PIVID()`` does.
     :param measure: for a case without graphs to score: figures of a method and a seed, in place of ``make``.
     """
 
@@ -56,6 +58,7 @@ class Case:
     sizes: dict[str, float] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     methods: tuple[str, ...] = ()
+    ours: str = "collapsed-sparse"
     measure: Callable[[str, int], dict[str, float]] | None = None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +31,32 @@ def parse_seeds(text: str) -> list[int]:
     return list(dict.fromkeys(seeds))
 
 
+def positive(text: str) -> float:
+    """A number above zero, such as that of seconds.
+
+    >>> positive("0.5")
+    0.5
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number above 0, but got {text!r}")
+    return number
+
+
+def positive_count(text: str) -> int:
+    """A whole number above zero.
+
+    >>> positive_count("2")
+    2
+    """
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number above 0, but got {text!r}")
+    return int(text)
+
+
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the commands of the harness to a parser."""
     run = commands.add_parser("run", help="run suites and store one row for each case, method and seed")
@@ -37,18 +64,22 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     run.add_argument("--cases", nargs="+", default=[], metavar="CASE", help="of these suites only those; else all")
     run.add_argument("--methods", nargs="+", default=["own", "trivial"], metavar="METHOD", help="names, own, trivial …")
     run.add_argument("--seeds", type=parse_seeds, default=[0], help="for example 0-4")
-    run.add_argument("--jobs", type=int, default=1, help="tasks at a time")
-    run.add_argument("--time-limit", type=float, default=600.0, help="seconds for one fit")
-    run.add_argument("--memory-limit", type=float, default=None, metavar="GIB", help="for one task")
+    run.add_argument("--jobs", type=positive_count, default=1, help="tasks at a time")
+    run.add_argument("--time-limit", type=positive, default=600.0, help="CPU seconds for one fit")
+    run.add_argument("--memory-limit", type=positive, default=None, metavar="GIB", help="for one task")
     run.add_argument("--store", type=Path, default=STORE, help="CSV file that rows are added to")
     run.add_argument("--size", choices=("full", "smoke"), default="full", help="smoke: toy sizes, seconds in all")
     run.add_argument("--backend", choices=("threading", "loky", "dask"), default="threading")
     run.add_argument("--scheduler", default=None, help="address of a Dask scheduler; else a local cluster is made")
-    run.add_argument("--retry-failed", action="store_true", help="run rows with an error again")
+    run.add_argument(
+        "--retry-failed",
+        action="store_true",
+        help="run rows with an error again; time-outs of a shorter limit are in any case",
+    )
     run.add_argument(
         "--skip-hopeless",
         action="store_true",
-        help="peers: no run where half the nodes took more than the limit",
+        help="peers: no run where much smaller data took more than the limit; without it such rows are run",
     )
     run.set_defaults(command=run_command)
     report = commands.add_parser("report", help="make tables and figures of the stored rows")
@@ -102,7 +133,7 @@ def list_command(options: argparse.Namespace) -> int:
 
     for name in SUITES:
         suite = get_suite(name)
-        print(f"{name:14s} {suite.title}: {', '.join(case.name for case in suite.cases)}")
+        print(f"{name:14s} {suite.title}: {' | '.join(case.name for case in suite.cases)}")  # names have commas
     for group in ("own", "trivial", "peers"):
         print(f"{group:14s} {', '.join(name for name, method in METHODS.items() if method.group == group)}")
     return 0

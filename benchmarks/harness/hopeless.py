@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
+import numpy as np
 import pandas as pd
 
 from benchmarks.harness.methods import METHODS, PEER
 from benchmarks.harness.suites import get_suite
 from benchmarks.harness.task import PREPARE_LIMIT, Row, Task
 
-SMALLER = 0.5  # of the nodes: times differ by data set, so that a little smaller says little
+FEWER_NODES, FEWER_ROWS = 0.5, 0.1  # times differ by data set, so that a little smaller says little
 
 
 def hopeless_rows(tasks: Sequence[Task], rows: pd.DataFrame) -> dict[Task, Row]:
-    """Rows for the tasks of peers that took longer than the time limit on at most half the nodes and no more rows.
+    """Rows for the tasks of peers that took longer than the time limit on a much smaller data set.
 
-    Data sets of any suite count. The error of such a row says that it was skipped and why, so that a table shows a
-    prediction as one. Methods of this library are always run: what an earlier commit took says little.
+    Much smaller: no more nodes and no more rows, and at most half the nodes or a tenth of the rows. Data sets of any
+    suite count, but for those on which it was slow for another reason: it was within the limit on one that has as many
+    nodes and rows or more. The error of such a row says that it was skipped and why, so that a table shows a prediction
+    as one. Methods of this library are always run: what an earlier commit took says little.
 
     :param tasks: what is to be run.
     :param rows: what a store has, as :meth:`~benchmarks.harness.store.Store.read` gives it.
@@ -27,22 +30,34 @@ def hopeless_rows(tasks: Sequence[Task], rows: pd.DataFrame) -> dict[Task, Row]:
     timed = rows[(rows["error"] == "") | (rows["error"].str.startswith("time-out") & (rows["error"] != preparing))]
     found = {}
     for task in tasks:
-        slow = timed[(timed["method"] == task.method) & (timed["wall_seconds"] >= task.time_limit)]
-        if METHODS[task.method].group != PEER or slow.empty:
+        if METHODS[task.method].group != PEER:
             continue
-        sizes = _sizes(task.suite, task.case, task.size, task.seed)
+        slow = _too_slow(timed[timed["method"] == task.method], task.time_limit)
+        sizes = None if slow.empty else _sizes(task.suite, task.case, task.size, task.seed)
         if sizes is None:
             continue
         num_rows, num_nodes = sizes
-        smaller = slow[(slow["num_nodes"] <= SMALLER * num_nodes) & (slow["num_rows"] <= num_rows)]
-        if len(smaller):
-            known = smaller.sort_values("num_nodes").iloc[0]
+        smaller = slow[(slow["num_nodes"] <= num_nodes) & (slow["num_rows"] <= num_rows)]
+        much = (smaller["num_nodes"] <= FEWER_NODES * num_nodes) | (smaller["num_rows"] <= FEWER_ROWS * num_rows)
+        if much.any():
+            known = smaller[much].sort_values(["num_nodes", "num_rows"]).iloc[0]
             reason = (
-                f"skipped: {known['wall_seconds']:.0f} s or more with {known['num_nodes']:.0f} nodes "
-                f"({known['suite']}, {known['case']}), and here are {num_nodes}"
+                f"skipped: {known['wall_seconds']:.0f} s or more with {known['num_nodes']:.0f} nodes and "
+                f"{known['num_rows']:.0f} rows ({known['suite']}, {known['case']}), and here are {num_nodes} and "
+                f"{num_rows}"
             )
             found[task] = task.row(error=reason, num_rows=num_rows, num_nodes=num_nodes)
     return found
+
+
+def _too_slow(rows: pd.DataFrame, time_limit: float) -> pd.DataFrame:
+    """Rows beyond the limit, without those that are no larger in any way than one that was within it."""
+    is_done, wall, cpu = rows["error"] == "", rows["wall_seconds"], rows["cpu_seconds"]
+    seconds = cpu.where(is_done & cpu.notna(), np.fmax(wall, cpu))  # rows of earlier versions stopped by wall time
+    quick, slow = rows[is_done & (seconds < time_limit)], rows[seconds >= time_limit]
+    for _, done in quick.iterrows():
+        slow = slow[(slow["num_nodes"] > done["num_nodes"]) | (slow["num_rows"] > done["num_rows"])]
+    return slow
 
 
 @cache

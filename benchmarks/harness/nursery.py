@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.harness.processes import cpu_of_tree, kill_tree
+from benchmarks.harness.processes import Deadline, cpu_of_tree, kill_tree
 
 _POLL_SECONDS = 0.5
 # Imported late by others, at up to seconds each, which would count as a method's own.
@@ -62,7 +62,7 @@ def in_child(
 ) -> dict[str, Any]:
     """Run a function in a forked child, and return what it returns or, as ``{"lost": …}``, why it did not.
 
-    :param work: gets a function that starts the clock anew with so many seconds, and returns plain values.
+    :param work: gets a function that starts the clock anew with so many CPU seconds, and returns plain values.
     :param memory_limit: bytes of data that the child may have.
     :param watch: a file that nothing is read from; when it ends, the child is ended too.
     """
@@ -74,7 +74,7 @@ def in_child(
     os.close(send)
     row: dict[str, Any] = {}
     try:
-        row = _listen(receive, watch)
+        row = _listen(receive, watch, pid)
     finally:
         os.close(receive)
         hanging = not row or "lost" in row
@@ -114,13 +114,13 @@ def _child(work: Callable[[Callable[[float], None]], dict[str, Any]], send: int,
         os._exit(status)
 
 
-def _listen(receive: int, watch: int) -> dict[str, Any]:
-    """The row that comes, or why none does."""
-    buffer, limit, entered = b"", float("inf"), time.perf_counter()
+def _listen(receive: int, watch: int, pid: int) -> dict[str, Any]:
+    """The row that comes from a child, or why none does."""
+    buffer, deadline = b"", Deadline(pid, float("inf"))
     while True:
-        left = entered + limit - time.perf_counter()
+        left = deadline.seconds_left()
         if left <= 0:
-            return {"lost": f"time-out: not finished after {limit:g} s"}
+            return {"lost": f"time-out: not finished after {deadline.limit:g} s"}
         watched = [receive] if watch < 0 else [receive, watch]
         ready, _, _ = select.select(watched, [], [], min(left, _POLL_SECONDS))
         if watch in ready:
@@ -136,7 +136,7 @@ def _listen(receive: int, watch: int) -> dict[str, Any]:
             message = json.loads(line)
             if "row" in message:
                 return message["row"]
-            limit, entered = message["limit"], time.perf_counter()
+            deadline = Deadline(pid, message["limit"])
 
 
 def _end_in_words(status: int) -> str:

@@ -5,9 +5,35 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from pathlib import Path
 
 _PROC = Path("/proc")
+_PATIENCE = 3.0  # times the CPU seconds: a process that waits, or that others leave little to, does not go on for ever
+
+
+class Deadline:
+    """When a process and its descendants have had their CPU seconds, which other work on the machine takes nothing of.
+
+    Where there is no ``/proc`` it is wall time that counts.
+
+    >>> 9 < Deadline(os.getpid(), 10.0).seconds_left() <= 10
+    True
+
+    :param pid: the process.
+    :param limit: CPU seconds from now on; three times as many of wall time at most.
+    """
+
+    def __init__(self, pid: int, limit: float) -> None:
+        self.pid, self.limit = pid, limit
+        self._entered, self._cpu = time.perf_counter(), cpu_of_tree(pid)
+
+    def seconds_left(self) -> float:
+        """How long it has at least; 0 or less once its time is over."""
+        passed = time.perf_counter() - self._entered
+        if not _PROC.exists():
+            return self.limit - passed
+        return min(self.limit - (cpu_of_tree(self.pid) - self._cpu), _PATIENCE * self.limit - passed)
 
 
 def descendants(pid: int) -> list[int]:

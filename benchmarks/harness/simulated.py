@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.harness.cases import Case, Noise, Problem, Suite
-from pyro_pivid.datasets import simulate, simulate_alzheimer
+from pyro_pivid.datasets import simulate
 
 GRAPHS = ("er", "sf")
 TOY = {"num_nodes": 5, "num_edges": 5, "num_rows": 100}
@@ -26,6 +26,7 @@ def _case(prefix: str, graph: str, *, noise: Noise, headline: str = "expected_sh
         partial(simulated, graph=graph, noise=noise, **settings),
         graph=graph.upper(),
         headline=headline,
+        ours="spline" if settings.get("kind") == "mlp" else "collapsed-sparse",
         sizes={"num_nodes": num_nodes, "num_edges": num_edges, "num_rows": settings.get("num_rows", 1000)},
     )
 
@@ -102,17 +103,6 @@ def ablation(size: str) -> Suite:
         "Relaxed inference with sampled graphs and straight-through orders; the number of steps is that of `relaxed`."
     )
     return Suite("ablation", "Number of samples in a step", cases, methods=("relaxed-sampled",), notes=notes)
-
-
-def alzheimer(size: str) -> Suite:
-    """A simulated cohort on the reference graph of the Alzheimer case."""
-
-    def cohort(seed: int) -> Problem:
-        data, truth = simulate_alzheimer(100 if size == "smoke" else 1000, seed=seed)
-        return Problem(data.to_numpy(), truth.numpy())
-
-    notes = "SIMULATED on the published reference graph: no patient is in it, nothing medical follows."
-    return Suite("alzheimer", "Alzheimer case, simulated stand-in", (Case("simulated", cohort),), notes=notes)
 
 
 VARIANCES = "Raw variances give the order away here: look at sort-by-variance before admiring anything else."

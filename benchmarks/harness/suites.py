@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.harness import measured, real, simulated
+from benchmarks.harness import alzheimer, measured, real, simulated
 from benchmarks.harness.cases import Suite
 
 SUITES: dict[str, Callable[[str], Suite]] = {
@@ -14,12 +14,13 @@ SUITES: dict[str, Callable[[str], Suite]] = {
     "nonlinear": simulated.nonlinear,
     "standardised": simulated.standardised,
     "real": real.real,
+    "real-standardised": real.real_standardised,
     "bnlearn": real.bnlearn,
     "large": simulated.large,
     "calibration": measured.calibration,
     "scaling": measured.scaling,
     "ablation": simulated.ablation,
-    "alzheimer": simulated.alzheimer,
+    "alzheimer": alzheimer.alzheimer,
 }
 SIZES = ("full", "smoke")
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
+import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from joblib import Parallel, delayed, parallel_config
@@ -21,6 +23,7 @@ from benchmarks.harness.task import Task
 logger = logging.getLogger(__name__)
 
 BACKENDS = ("threading", "loky", "dask")
+TIMED_OUT, PREDICTED = "time-out", "skipped"  # how the errors of such rows start
 
 
 def make_tasks(
@@ -38,14 +41,19 @@ def make_tasks(
     :param methods: their names.
     :param seeds: of the data sets.
     :param size: ``"full"`` or ``"smoke"``.
-    :param time_limit: seconds for one fit.
+    :param time_limit: CPU seconds for one fit.
     :param cases: names of the only ones to run; all if there are none.
     """
     suites = list(suites)
     known = [case.name for name in suites for case in get_suite(name, size).cases]
+    if not known:
+        raise ValueError(
+            f"Expected suites that have cases at size {size!r}, but these have none: {', '.join(suites)}. "
+            "Choose another size or another suite."
+        )
     if unknown := set(cases) - set(known):
         raise ValueError(
-            f"Expected cases out of {', '.join(dict.fromkeys(known))}, but got {', '.join(sorted(unknown))}."
+            f"Expected cases out of {' | '.join(dict.fromkeys(known))}, but got {' | '.join(sorted(unknown))}."
         )
     tasks = []
     for position, seed in enumerate(seeds):
@@ -77,6 +85,8 @@ def run_sweep(
 ) -> int:
     """Run what the store does not have yet; the number of tasks that were run.
 
+    A time-out of a shorter limit than that of the task now does not count as there.
+
     :param tasks: what to run.
     :param store: where rows go, written by this process alone.
     :param num_jobs: how many at a time; on a Dask cluster of others' the cluster decides.
@@ -84,16 +94,23 @@ def run_sweep(
     :param scheduler: address of a Dask scheduler; without it a local cluster is made.
     :param memory_limit: bytes of data for each task.
     :param retry_failed: whether rows with an error are run again.
-    :param skip_hopeless: whether tasks of peers that were too slow on far fewer nodes get a row that says so instead.
+    :param skip_hopeless: whether tasks of peers that were too slow on much smaller data get a row that says so instead;
+        if not, such rows of earlier sweeps are run.
     :param stream: where progress is shown; stderr by default.
     """
     if backend not in BACKENDS:
         raise ValueError(f"Expected a backend out of {', '.join(BACKENDS)}, but got {backend!r}.")
-    done = store.keys(failed=not retry_failed)
-    left = [task for task in tasks if task.key not in done]
+    store.check_writable()
+    stored = store.last_rows()
+    left = [
+        task
+        for task in tasks
+        if not is_done(task, stored.get(task.key), retry_failed=retry_failed, skip_hopeless=skip_hopeless)
+    ]
     if skip_hopeless:
-        stored = store.keys()  # what was measured is not replaced by a prediction
-        hopeless = hopeless_rows([task for task in left if task.key not in stored], store.read())
+        # What was measured is not replaced by a prediction, and what is to be tried again is not predicted again.
+        measured = {key for key, row in stored.items() if retry_failed or not row["error"].startswith(PREDICTED)}
+        hopeless = hopeless_rows([task for task in left if task.key not in measured], store.read())
         for row in hopeless.values():
             store.append(row)
         left = [task for task in left if task not in hopeless]
@@ -108,6 +125,39 @@ def run_sweep(
             close_nurseries()
     progress.finish()
     return len(left)
+
+
+def is_done(task: Task, row: Mapping[str, str] | None, *, retry_failed: bool, skip_hopeless: bool) -> bool:
+    """Whether a task need not be run.
+
+    :param task: what is asked for.
+    :param row: what a store has of it, as text.
+    :param retry_failed: whether rows with an error are run again.
+    :param skip_hopeless: whether a prediction may stand in for a run.
+    """
+    if row is None:
+        return False
+    error = row["error"]
+    if not error or error.startswith("not applicable"):
+        return True
+    if retry_failed or (error.startswith(PREDICTED) and not skip_hopeless):
+        return False
+    return task.time_limit <= time_waited(row)
+
+
+def time_waited(row: Mapping[str, str]) -> float:
+    """The longest time limit for which the error of a row still holds; no end where time is not the reason.
+
+    Rows of earlier versions have their limit in the text of the error alone, and the prediction of a row rests on the
+    seconds that its text tells, not on the limit that it was made for.
+    """
+    error = row["error"]
+    if not error.startswith((PREDICTED, TIMED_OUT)):
+        return math.inf
+    told = re.search(r"(\d+(\.\d+)?(e[+-]?\d+)?) s\b", error)
+    in_text = float(told[1]) if told else math.inf
+    limit = row.get("time_limit", "") if error.startswith(TIMED_OUT) else ""
+    return float(limit) if limit else in_text
 
 
 def prepare(methods: Iterable[str]) -> None:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from benchmarks.harness.cases import NotApplicable
-from benchmarks.harness.columns import FACTS, KEY, METRICS
+from benchmarks.harness.columns import FACTS, KEY, LIMITS, METRICS
 from benchmarks.harness.methods import METHODS
 from benchmarks.harness.outcome import Outcome
 from benchmarks.harness.provenance import commit, versions
@@ -33,7 +33,7 @@ class Task:
     :param method: its name.
     :param seed: of data and method.
     :param size: ``"full"`` or ``"smoke"``.
-    :param time_limit: wall seconds that the method may take.
+    :param time_limit: CPU seconds that the method may take, and at most three times as many of wall time.
     """
 
     suite: str
@@ -50,7 +50,7 @@ class Task:
 
     def row(self, **values: Any) -> Row:
         """A row of this task."""
-        return {name: getattr(self, name) for name in KEY} | {"commit": commit()} | values
+        return {name: getattr(self, name) for name in (*KEY, *LIMITS)} | {"commit": commit()} | values
 
 
 def run_task(task: Task, enter: Callable[[float], None] = lambda seconds: None) -> Row:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.harness.processes import Deadline
 from benchmarks.peers.environments import EnvironmentFailure, ensure_environment
 from benchmarks.peers.methods import METHODS, Method
 
@@ -30,6 +31,7 @@ _ONE_THREAD = {
     "CASTLE_BACKEND": "pytorch",
     "MPLBACKEND": "agg",
 }
+_POLL_SECONDS = 1.0
 
 
 @dataclass
@@ -68,7 +70,8 @@ def run_peer(
     :param method: a key of :data:`~benchmarks.peers.methods.METHODS`.
     :param data: (N, D), one column a node.
     :param seed: of all the peer's random numbers.
-    :param time_limit: wall seconds of the process, imports included; making the environment does not count.
+    :param time_limit: CPU seconds of the process, imports included, and at most three times as many of wall time;
+        making the environment does not count.
     :param options: settings of the peer in place of its defaults, and for every peer ``data_scale``, a number that
         all columns are multiplied by: penalties and thresholds of the peers' papers suit noise of their own scale.
     """
@@ -113,7 +116,7 @@ def _run_adapter(run: PeerRun, method: Method, python: Path, folder: Path, time_
                 start_new_session=True,
             )
             try:
-                status = process.wait(timeout=time_limit)
+                status = _wait(process, time_limit)
             except BaseException:
                 _end(process)
                 raise
@@ -125,6 +128,15 @@ def _run_adapter(run: PeerRun, method: Method, python: Path, folder: Path, time_
         if status:
             run.error = f"crash: status {status}: {_tail(log)}"
     run.wall_seconds = time.perf_counter() - started
+
+
+def _wait(process: subprocess.Popen, time_limit: float) -> int:
+    """The status of a process that ends in time."""
+    deadline = Deadline(process.pid, time_limit)
+    while (left := deadline.seconds_left()) > 0:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(timeout=min(left, _POLL_SECONDS))
+    raise subprocess.TimeoutExpired(process.args, time_limit)
 
 
 def _end(process: subprocess.Popen) -> None:

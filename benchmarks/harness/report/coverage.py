@@ -13,7 +13,7 @@ from benchmarks.harness.report.tables import SECTIONS
 
 READING = (
     "Data sets that a method finished, out of those that any method was run on; in brackets those that it was run on "
-    "without an answer (a time-out, an error, or known to be too slow from far fewer nodes). A dash: not run there."
+    "without an answer (a time-out, an error, or a prediction: too slow with far fewer nodes). A dash: not run there."
 )
 
 

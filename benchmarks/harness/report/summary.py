@@ -85,11 +85,24 @@ def means(rows: pd.DataFrame, metric: str) -> dict[str, Mean]:
     return {name: Mean.of(good.loc[good["method"] == name, metric]) for name in METHODS if name in present}
 
 
+def complete_means(rows: pd.DataFrame, metric: str) -> dict[str, Mean]:
+    """The means of the methods that have this metric for everything that any method was run on."""
+    num_sets = len(rows[["case", "seed"]].drop_duplicates())
+    found = means(rows, metric)
+    return {name: mean for name, mean in found.items() if is_complete(rows, name) and mean.count == num_sets}
+
+
 def is_complete(rows: pd.DataFrame, method: str) -> bool:
     """Whether a method finished on everything that any method was run on."""
     wanted = set(zip(rows["case"], rows["seed"], strict=True))
     good = finished(rows[rows["method"] == method])
     return wanted == set(zip(good["case"], good["seed"], strict=True))
+
+
+def is_empty(rows: pd.DataFrame, method: str) -> bool:
+    """Whether all graphs that a method returned are empty."""
+    links = finished(rows[rows["method"] == method])["nnz"]
+    return bool(len(links) and (links == 0).all())
 
 
 def best(candidates: dict[str, Mean], metric: str) -> str | None:
@@ -101,9 +114,23 @@ def best(candidates: dict[str, Mean], metric: str) -> str | None:
     return min(known, key=lambda name: sign * known[name].value)
 
 
+def paired(rows: pd.DataFrame, first: str, second: str, metric: str) -> tuple[pd.Series, pd.Series]:
+    """A metric of two methods on the same data sets, those that both finished."""
+    good = finished(rows).set_index(["case", "seed"])
+    ours, theirs = (good.loc[good["method"] == name, metric] for name in (first, second))
+    return ours.align(theirs, join="inner")
+
+
 def advantage(rows: pd.DataFrame, ours: str, theirs: str, metric: str) -> Mean:
     """By how much one method is better than another on the same data sets."""
-    good = finished(rows).set_index(["case", "seed"])
-    sign = -1 if metric in LARGER_IS_BETTER else 1
-    first, second = (good.loc[good["method"] == name, metric] for name in (ours, theirs))
-    return Mean.of(sign * (second - first))
+    first, second = paired(rows, ours, theirs, metric)
+    return Mean.of((first - second) if metric in LARGER_IS_BETTER else (second - first))
+
+
+def times(ratio: float) -> str:
+    """A ratio in two digits, or as a whole number.
+
+    >>> times(0.0314), times(3.14), times(271.8), times(2718.28)
+    ('0.031', '3.1', '272', '2,718')
+    """
+    return f"{ratio:.2g}" if ratio < 99.5 else f"{ratio:,.0f}"

@@ -10,7 +10,7 @@ import pandas as pd
 from benchmarks.harness.methods import METHODS
 from benchmarks.harness.report.document import Table
 from benchmarks.harness.report.published import Published
-from benchmarks.harness.report.summary import Mean, best, finished, is_complete, means
+from benchmarks.harness.report.summary import Mean, best, complete_means, finished, means
 
 SECTIONS = {"own": "this library", "peers": "peers, run here", "trivial": "trivial"}
 METRIC_COLUMNS = {
@@ -60,14 +60,17 @@ def group_table(rows: pd.DataFrame, published: Sequence[Published] = ()) -> Tabl
 
 def _column(rows: pd.DataFrame, metric: str, digits: int) -> dict[str, str]:
     found = means(rows, metric)
-    texts = {name: mean.text(digits) for name, mean in found.items()}
-    compared = {
-        name: mean for name, mean in found.items() if METHODS[name].group != "trivial" and is_complete(rows, name)
+    num_runs = finished(rows).groupby("method").size()
+    texts = {
+        # A graph with cycles has no class, so that a mean may be of fewer data sets than were finished.
+        name: mean.text(digits) + (f" (of {mean.count})" if 0 < mean.count < num_runs.get(name, 0) else "")
+        for name, mean in found.items()
     }
+    compared = {name: mean for name, mean in complete_means(rows, metric).items() if METHODS[name].group != "trivial"}
     first = best(compared, metric)
     if first is not None and metric not in NO_BEST and len(compared) > 1:
         ties = [
-            name for name, mean in compared.items() if mean.count and mean.text(digits) == compared[first].text(digits)
+            name for name in compared if round(compared[name].value, digits) == round(compared[first].value, digits)
         ]
         texts |= {name: f"**{texts[name]}**" for name in {first, *ties}}
     return texts
