@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from pyro_pivid.collapsed.conjugate import student_log_evidence
 from pyro_pivid.collapsed.dense_cut import CutDenseEvidence
+from pyro_pivid.collapsed.order_windows import MANY_NODES, Windows, place_sums
 from pyro_pivid.ops.permutation import precedence_mask
 
 
@@ -32,7 +35,10 @@ class CutDenseTerms:
     @property
     def num_insertions(self) -> int:
         """All nodes up to 16, fewer above: an insertion takes 3 D regressions."""
-        return max(4, 256 // self.evidence.num_nodes) if self.evidence.num_nodes > 16 else self.evidence.num_nodes
+        num_nodes = self.evidence.num_nodes
+        if num_nodes > MANY_NODES:
+            return 4
+        return max(4, 256 // num_nodes) if num_nodes > 16 else num_nodes
 
     def swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
         first, last = order[..., :-1], order[..., 1:]
@@ -43,23 +49,38 @@ class CutDenseTerms:
         log_det, residual = self.evidence.log_dets_and_residuals(
             nodes, torch.stack([ahead, with_first, ahead, with_last])
         )
-        if self._couples:
-            variance = self.evidence._noise_variances(order, (), generator)[..., :1]
-            terms = -0.5 * (log_det + residual / variance)  # what is left out is the same for every order
-        else:
-            terms = self._local(nodes, log_det, residual)
+        variance = self.evidence._noise_variances(order, (), generator)[..., :1] if self._couples else None
+        terms = self._local(nodes, log_det, residual, variance)
         return terms[2] + terms[3] - terms[0] - terms[1]
 
     def insertion_scores(self, rest: Tensor, node: Tensor) -> Tensor:
-        order = torch.cat([rest, node.unsqueeze(-1)], -1)
-        before = self._predecessors(order)
-        others = before[..., :-1, :]
-        nodes = torch.cat([rest, rest, node.unsqueeze(-1).expand_as(order)], -1)
-        sets = torch.cat([others, others | self._one(node).unsqueeze(-2), before], -2)
-        log_det, residual = self.evidence.log_dets_and_residuals(nodes, sets)
-        sizes = [rest.shape[-1], rest.shape[-1], order.shape[-1]]
-        if not self._couples:
-            ahead, behind, own = self._local(nodes, log_det, residual).split(sizes, -1)
+        return self._scores_of_last(Windows(torch.cat([rest, node.unsqueeze(-1)], -1), 0, rest.shape[-1] + 1))
+
+    def window_scores(self, windows: Windows, generator: torch.Generator) -> Callable[[Tensor, Tensor], Tensor]:
+        variance = None
+        if self._couples:
+            variance = self.evidence._noise_variances(windows.order, (), generator)[windows.chain, :1]
+
+        def scores(rest: Tensor, node: Tensor) -> Tensor:
+            order = windows.put(torch.cat([rest, node.unsqueeze(-1)], -1))
+            return self._scores_of_last(Windows(order, windows.start, windows.length), variance)
+
+        return scores
+
+    def _scores_of_last(self, windows: Windows, variance: Tensor | None = None) -> Tensor:
+        """Scores of the last node of every window in all its places.
+
+        :param variance: of a shared unknown noise ``(m, 1)``, where it is given and not integrated out.
+        """
+        nodes, num_nodes = windows.nodes, self.evidence.num_nodes
+        before = self._predecessors(windows.order)[:, windows.start : windows.end].reshape(*nodes.shape, num_nodes)
+        others, rest, node = before[..., :-1, :], nodes[:, :-1], nodes[:, -1:]
+        looked_at = torch.cat([rest, rest, node.expand_as(nodes)], -1)
+        sets = torch.cat([others, others | self._one(node), before], -2)
+        log_det, residual = self.evidence.log_dets_and_residuals(looked_at, sets)
+        sizes = [rest.shape[-1], rest.shape[-1], nodes.shape[-1]]
+        if variance is not None or not self._couples:
+            ahead, behind, own = self._local(looked_at, log_det, residual, variance).split(sizes, -1)
             return place_sums(ahead, behind) + own
         ahead, behind, own = torch.stack([log_det, residual]).split(sizes, -1)
         total_log_det, total_residual = place_sums(ahead, behind) + own
@@ -73,16 +94,7 @@ class CutDenseTerms:
     def _one(self, node: Tensor) -> Tensor:
         return torch.nn.functional.one_hot(node, self.evidence.num_nodes).bool()
 
-    def _local(self, node: Tensor, log_det: Tensor, residual: Tensor) -> Tensor:
+    def _local(self, node: Tensor, log_det: Tensor, residual: Tensor, variance: Tensor | None = None) -> Tensor:
+        if variance is not None:
+            return -0.5 * (log_det + residual / variance)  # what is left out is the same for every order
         return self.evidence._subsets.local_evidence(log_det, residual, self.evidence.statistics.rows_of(node))
-
-
-def place_sums(ahead: Tensor, behind: Tensor) -> Tensor:
-    """For each of D places, the terms of the D - 1 others: those ahead of the place, then those behind it.
-
-    >>> place_sums(torch.tensor([1.0, 2.0]), torch.tensor([10.0, 20.0]))
-    tensor([30., 21.,  3.])
-    """
-    before = torch.nn.functional.pad(ahead.cumsum(-1), (1, 0))
-    after = torch.nn.functional.pad(behind.flip(-1).cumsum(-1).flip(-1), (0, 1))
-    return before + after

@@ -100,10 +100,19 @@ def in_pieces(compute: Callable[..., Tensor], *rows: Tensor) -> Tensor:
     :param rows: orders first.
     """
     num_rows, num_nodes = rows[0].shape
-    size = max(1, _PIECE_NUMBERS // max(1, num_nodes) ** 2)
+    size = piece_size(num_nodes)
     if num_rows <= size or rows[0].device.type != "cpu":
         return compute(*rows)
     return torch.cat([compute(*piece) for piece in zip(*(part.split(size) for part in rows), strict=True)])
+
+
+def piece_size(num_nodes: int) -> int:
+    """How many matrices of so many nodes fit into the cache, one at least.
+
+    >>> piece_size(512)
+    1
+    """
+    return max(1, _PIECE_NUMBERS // max(1, num_nodes) ** 2)
 
 
 class _EachTime:

@@ -6,6 +6,7 @@ speak of; what it keeps is weighed exactly by the tables made afterwards.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
@@ -13,13 +14,15 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 from torch import Tensor
 
-from pyro_pivid.collapsed.growing import warn_of_limit, without_warnings
+from pyro_pivid.collapsed.growing import MAX_CANDIDATES, warn_of_limit, without_warnings
 from pyro_pivid.collapsed.scoring import ParentSetScorer
 from pyro_pivid.collapsed.screening import candidate_places
 from pyro_pivid.collapsed.set_tables import allowed_sets
 
 if TYPE_CHECKING:
     from pyro_pivid.collapsed.parent_sets import ParentSetEvidence
+
+logger = logging.getLogger(__name__)
 
 #: Effect sizes beside the noise that all nodes of a linear model share: t = 1/2 of BGe, and powers of ten below it.
 SHARED_SCALES = tuple(math.sqrt(2 * 10**power) for power in range(5))
@@ -89,8 +92,9 @@ def find_candidates(
 
     Screening looks at each node alone, and a node with many effects may have these before its causes. Good orders say
     more: a candidate is kept if it is linked to the node in either direction with probability above 0.02, or would be
-    a better parent than none beside those that the node has. Such candidates may be more than were screened; the
-    places that are left go to the screened ones. Then chains run again, until nothing new turns up.
+    a better parent than none beside those that the node has. Such candidates may be more than were screened, and of a
+    hub more than a table can hold: then the most promising are kept, with a warning. The places that are left go to the
+    screened ones. Then chains run again, until nothing new turns up.
 
     :param evidence: with screened candidates.
     :param again: makes an evidence with other candidates.
@@ -98,15 +102,24 @@ def find_candidates(
     allowed = evidence.link_prior.allowed.to(evidence.features.gram.device)
     places = candidate_places(evidence.features, allowed)
     num_screened = max(len(table.candidates) for table in evidence.tables)
-    kept = torch.zeros_like(allowed)
+    promise = 2 * evidence.required_links.to(allowed.device, torch.float64)  # before all others
     orders = None
     for _ in range(_MAX_ROUNDS):
         orders = good_orders(evidence, orders)
         is_candidate = _candidate_matrix(evidence)
-        kept = kept | (_promising(evidence, orders[:_NUM_LOOKED_AT], is_candidate) & allowed)
+        promise = torch.maximum(promise, _promise(evidence, orders[:_NUM_LOOKED_AT], is_candidate) * allowed)
+        kept = _most_promising(promise)
         if not bool((kept & ~is_candidate).any()):
             break
         evidence = again(_filled(kept, places, allowed, num_screened))
+    left_out = ((promise > 0).sum(0) - MAX_CANDIDATES).clamp(min=0)
+    for node in left_out.nonzero().squeeze(-1).tolist():
+        logger.warning(
+            "Node %d has %d promising candidate parents, of which the %d most promising are kept.",
+            node,
+            left_out[node].item() + MAX_CANDIDATES,
+            MAX_CANDIDATES,
+        )
     return evidence
 
 
@@ -140,18 +153,33 @@ def _candidate_matrix(evidence: ParentSetEvidence) -> Tensor:
     return matrix
 
 
-def _promising(evidence: ParentSetEvidence, orders: Tensor, is_candidate: Tensor) -> Tensor:
-    """Which i → j are to be among the candidates, boolean ``(D, D)``."""
+def _promise(evidence: ParentSetEvidence, orders: Tensor, is_candidate: Tensor) -> Tensor:
+    """How much there is to say for i → j among the candidates, ``(D, D)``: nothing where it is 0.
+
+    The probability of the link, half that of the link in the other direction, or 1 for what would be a better parent.
+    """
     probs = evidence.edge_probs_given_order(orders)
-    likely = probs.mean(0) > _LIKELY_LINK
-    found = likely | likely.mT
+    mean = probs.mean(0)
+    likely = mean > _LIKELY_LINK
+    found = torch.where(likely | likely.mT, mean + mean.mT / 2, 0.0)
     for order, links in zip(orders, probs > 0.5, strict=True):
         for place, node in enumerate(order.tolist()):
             earlier = order[:place]
             outside = earlier[~is_candidate[earlier, node]]
             better = outside[_gains(evidence, node, links[:, node].nonzero().squeeze(-1), outside) > 0]
-            found[better, node] = True
+            found[better, node] = 1.0
     return found
+
+
+def _most_promising(promise: Tensor) -> Tensor:
+    """Of all that promises something, the best of each column, as many as a table can hold.
+
+    >>> _most_promising(torch.tensor([[0.0, 0.3], [0.2, 0.0]]).double())
+    tensor([[False,  True],
+            [ True, False]])
+    """
+    place = promise.argsort(dim=0, descending=True, stable=True).argsort(dim=0)
+    return (promise > 0) & (place < MAX_CANDIDATES)
 
 
 def _gains(evidence: ParentSetEvidence, node: int, parents: Tensor, others: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 logger = logging.getLogger(__name__)
 
+MAX_CANDIDATES = 62  # of a node: a set of them is the bits of an int64
 _JUDGE_MARGIN = 2.0
 
 
@@ -83,6 +84,11 @@ def grow_table(
     :param judge: another score, by which a set must come within twice ``prune`` of its subsets to stay.
     """
     num_candidates = len(candidates)
+    if num_candidates > MAX_CANDIDATES:
+        raise ValueError(
+            f"Expected at most {MAX_CANDIDATES} candidate parents a node, but node {node} has {num_candidates}. "
+            "Forbid or require fewer links of it, or choose fewer candidates."
+        )
     base = torch.tensor([required], device=candidates.device)
     size = int(members_of(base, num_candidates).sum())
     both = _both(score, judge)

@@ -10,10 +10,13 @@ from torch import Tensor
 
 from pyro_pivid.collapsed.evidence import OrderEvidence, check_orders
 from pyro_pivid.collapsed.order_terms import OrderTerms, PrecedenceTerms, PriorTerms, make_terms
+from pyro_pivid.collapsed.order_windows import MANY_NODES, Windows
 from pyro_pivid.distributions import PlackettLuce
 
 _LEVEL_SWEEPS = 2  # apart, for a look whether chains still climb
 _LEVEL_NATS = 0.1
+_SHORTEST_WINDOW = 8  # places
+_NUM_IN_WINDOW = 32  # nodes of each window that a sweep inserts, at most
 
 
 class OrderChains:
@@ -21,6 +24,9 @@ class OrderChains:
 
     * *Insertion*: a node of each chain is taken out and put back in one of the D places, drawn from their exact
       conditional probabilities.
+    * *Insertions within windows*: the same with one node of each of many stretches of an order at once, which are
+      independent given a shared noise. Short windows cost little, for all of an order together as much as one node
+      of the whole order at the most.
     * *Swaps*: of the pairs of neighbours at even places (then at odd places) each is swapped or not, by its exact
       probability. Given a shared noise, which is drawn first, such pairs are independent, so that one look at
       an order decides D / 2 swaps.
@@ -126,13 +132,27 @@ class OrderChains:
         return torch.where(lost.unsqueeze(-1), order[fresh], order)
 
     def sweep(self, order: Tensor, generator: torch.Generator) -> Tensor:
-        """Swaps at even and at odd places, then insertions of all nodes, or of some where they are dear."""
+        """Swaps at even and at odd places, insertions of nodes anywhere, and insertions within windows.
+
+        Where an insertion is dear it is few of many nodes that go anywhere, and then some of each half of the order, of
+        each quarter and so on: a sweep moves every node near its place and some of them far.
+        """
         order = self.swap(order, 0, generator)
         order = self.swap(order, 1, generator)
         nodes = torch.rand(order.shape, generator=generator, device=order.device, dtype=torch.float64).argsort(-1)
         for node in nodes[:, : self.terms[0].num_insertions].unbind(-1):
             order = self.insert(order, node, generator)
+        for length in self.window_lengths():
+            start = int(torch.randint(length, (1,), generator=generator, device=order.device))
+            order = self.insert_in_windows(Windows(order, start, length), _NUM_IN_WINDOW, generator)
         return order
+
+    def window_lengths(self) -> list[int]:
+        """Half of all places, a quarter and so on; none where few nodes, or all, are inserted anywhere."""
+        if self.num_nodes <= MANY_NODES or self.terms[0].num_insertions >= self.num_nodes:
+            return []
+        lengths = [self.num_nodes >> power for power in range(1, self.num_nodes.bit_length())]
+        return [length for length in lengths if length >= _SHORTEST_WINDOW]
 
     def swap(self, order: Tensor, start: int, generator: torch.Generator) -> Tensor:
         """Swap or leave the pairs of neighbours at ``start``, ``start + 2``, … of every order ``(n, D)``."""
@@ -147,16 +167,44 @@ class OrderChains:
 
     def insert(self, order: Tensor, node: Tensor, generator: torch.Generator) -> Tensor:
         """Take ``node (n,)`` out of the orders ``(n, D)`` and put it back in a place drawn from their posterior."""
-        index = torch.arange(self.num_nodes, device=order.device)
         taken = (order == node.unsqueeze(-1)).int().argmax(-1, keepdim=True)
-        rest = order.gather(-1, index[:-1] + (index[:-1] >= taken))
-        scores = self.terms[0].insertion_scores(rest, node)
-        for term in self.terms[1:]:
-            scores = scores + term.insertion_scores(rest, node)
-        noise = torch.rand(scores.shape, dtype=scores.dtype, device=scores.device, generator=generator)
-        place = (scores - (-noise.log()).log()).argmax(-1, keepdim=True)
-        padded = torch.nn.functional.pad(rest, (0, 1)).gather(-1, index - (index > place).long())
-        return padded.scatter(-1, place, node.unsqueeze(-1))
+        return _insert(order, taken, [term.insertion_scores for term in self.terms], generator)
+
+    def insert_in_windows(self, windows: Windows, num_insertions: int, generator: torch.Generator) -> Tensor:
+        """Orders in which nodes of each window, one after the other, were put back in a place of their window.
+
+        :param windows: of the orders.
+        :param num_insertions: how many nodes of each window, all of them at the most.
+        :param generator: of all random numbers.
+        """
+        score = [term.window_scores(windows, generator) for term in self.terms]
+        nodes = windows.nodes
+        chance = torch.rand(nodes.shape, generator=generator, device=nodes.device, dtype=torch.float64)
+        chosen = nodes.gather(-1, chance.argsort(-1)[:, :num_insertions])
+        for node in chosen.unbind(-1):
+            taken = (nodes == node.unsqueeze(-1)).int().argmax(-1, keepdim=True)
+            nodes = _insert(nodes, taken, score, generator)
+        return windows.put(nodes)
+
+
+def _insert(
+    order: Tensor, taken: Tensor, score: Sequence[Callable[[Tensor, Tensor], Tensor]], generator: torch.Generator
+) -> Tensor:
+    """Take one node out and put it back in a place drawn by the sum of scores.
+
+    :param order: of shape ``(n, length)``.
+    :param taken: the places of the nodes to be taken out, ``(n, 1)``.
+    :param score: functions of the others ``(n, length - 1)`` and the nodes ``(n,)``, to log weights ``(n, length)``.
+    """
+    index = torch.arange(order.shape[-1], device=order.device)
+    rest, node = order.gather(-1, index[:-1] + (index[:-1] >= taken)), order.gather(-1, taken).squeeze(-1)
+    scores = score[0](rest, node)
+    for more in score[1:]:
+        scores = scores + more(rest, node)
+    noise = torch.rand(scores.shape, dtype=scores.dtype, device=scores.device, generator=generator)
+    place = (scores - (-noise.log()).log()).argmax(-1, keepdim=True)
+    padded = torch.nn.functional.pad(rest, (0, 1)).gather(-1, index - (index > place).long())
+    return padded.scatter(-1, place, node.unsqueeze(-1))
 
 
 def _is_level(weights: Sequence[Tensor]) -> bool:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pyro_pivid.collapsed.features import FeatureGram
-from pyro_pivid.collapsed.growing import ParentSetTable, grow_table
+from pyro_pivid.collapsed.growing import MAX_CANDIDATES, ParentSetTable, grow_table
 from pyro_pivid.collapsed.link_prior import LinkPrior
 from pyro_pivid.collapsed.noise import Noise
 from pyro_pivid.collapsed.noise_grid import greedy_order, improve_order, noise_grid
@@ -182,8 +182,8 @@ def choose_candidates(features: FeatureGram, link_prior: LinkPrior, num_candidat
     others = features.num_nodes - 1
     if num_candidates is None:
         num_candidates = SCREENED_CANDIDATES if is_screened(features.num_nodes) else others
-    if not 1 <= num_candidates <= 62 and others:
-        raise ValueError(f"Expected between 1 and 62 candidate parents a node, but got {num_candidates}.")
+    if not 1 <= num_candidates <= MAX_CANDIDATES and others:
+        raise ValueError(f"Expected between 1 and {MAX_CANDIDATES} candidate parents a node, but got {num_candidates}.")
     nodes = torch.arange(features.num_nodes, device=features.gram.device)
     if num_candidates >= others:
         own = [nodes[(nodes != node) & allowed[:, node]] for node in nodes]

@@ -10,6 +10,7 @@ from scipy import stats
 from pyro_pivid.collapsed import DenseEvidence, OrderEvidence, dense_groups
 from pyro_pivid.collapsed.dense_cut import CutDenseEvidence
 from pyro_pivid.collapsed.order_terms import make_terms
+from pyro_pivid.collapsed.order_windows import Windows
 from pyro_pivid.regimes import sum_statistics
 from pyro_pivid.statistics import SufficientStatistics
 from tests.collapsed.brute_force import all_orders, contrasts, dense_order_density, linear_data
@@ -76,9 +77,14 @@ def test_orders_in_pieces_are_orders_at_once(kind, num_numbers, case, monkeypatc
             evidence.log_evidence(orders.view(1, 23, 4)),
             evidence.edge_probs_given_order(orders, threshold=0.3),
             terms.insertion_scores(orders[:, :3], orders[:, 3]),
+            *([] if kind == "equal" else [in_windows(terms, orders)]),
             # A shared variance is drawn on the way: from a seed, so that what is drawn depends on the pieces.
             *([] if kind == "equal" else [terms.swap_gains(orders, torch.Generator().manual_seed(0))]),
         ]
+
+    def in_windows(terms, orders):
+        windows = Windows(orders, 0, 2)
+        return terms.window_scores(windows, torch.Generator())(windows.nodes[:, :1], windows.nodes[:, 1])
 
     at_once = everything()
     monkeypatch.setattr(dense_groups, "_PIECE_NUMBERS", num_numbers)

@@ -11,6 +11,7 @@ from pyro_pivid.collapsed import DenseEvidence, ExactPosterior
 from pyro_pivid.collapsed.dense_cut import CutDenseEvidence
 from pyro_pivid.collapsed.dense_cut_terms import CutDenseTerms
 from pyro_pivid.collapsed.order_moves import OrderChains
+from pyro_pivid.collapsed.order_windows import Windows
 from pyro_pivid.collapsed.sources import ExactSource
 from pyro_pivid.regimes import sum_statistics
 
@@ -99,6 +100,24 @@ def test_terms_are_differences_of_the_evidence(noise: float | str) -> None:
     scores = terms.insertion_scores(rest, torch.tensor([1]))[0]
     values = evidence.log_evidence(placed)
     torch.testing.assert_close(scores - scores[0], values - values[0])
+    windows = Windows(order, 1, 3)
+    nodes = windows.nodes
+    inside = terms.window_scores(windows, torch.Generator())(nodes[:, :-1], nodes[:, -1])
+    for place in range(3):
+        moved = torch.cat([nodes[:, :place], nodes[:, -1:], nodes[:, place:-1]], -1)
+        gain = evidence.log_evidence(windows.put(moved)) - evidence.log_evidence(order)
+        torch.testing.assert_close(inside[:, place] - inside[:, -1], gain)
+
+
+def test_windows_with_shared_noise_keep_to_the_posterior() -> None:
+    # 4,000 exact draws, moved: a standard error of at most 0.008 for each of 24 probabilities, 0.04 is five of them.
+    evidence, generator = make_evidence("equal", PAIRS), torch.Generator().manual_seed(1)
+    probs = evidence.log_evidence(ORDERS).softmax(0)
+    starts = ORDERS[torch.multinomial(probs, 4000, replacement=True, generator=generator)]
+    moved = OrderChains(evidence).insert_in_windows(Windows(starts, 0, 3), 2, generator)
+    assert (moved != starts).any(-1).double().mean() > 0.1
+    shares = (moved.unsqueeze(1) == ORDERS).all(-1).double().mean(0)
+    torch.testing.assert_close(shares, probs, atol=0.04, rtol=0)
 
 
 def test_chains_with_shared_noise_keep_to_the_posterior() -> None:

@@ -6,8 +6,9 @@ import math
 import pytest
 import torch
 
-from pyro_pivid.collapsed import ExactPosterior, ParentSetEvidence
+from pyro_pivid.collapsed import ExactPosterior, ParentSetEvidence, first_look
 from pyro_pivid.collapsed.first_look import SHARED_SCALES, likely_scales
+from pyro_pivid.collapsed.growing import grow_table
 from pyro_pivid.collapsed.screening import screen_candidates
 from pyro_pivid.collapsed.sources import ExactSource
 from tests.collapsed.brute_force import all_orders, linear_data, regression_density, sparse_data
@@ -155,3 +156,35 @@ def test_a_limit_that_is_hit_is_told_once_a_node(caplog):
     stopped = [table.node for table in evidence.tables if table.limit_hit]
     assert stopped
     assert [record.args[0] for record in caplog.records] == stopped
+
+
+def hub_data(num_nodes):
+    """One cause of all others."""
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randn(200, num_nodes, generator=generator, dtype=torch.float64)
+    values[:, 1:] += 0.5 * values[:, :1]
+    return values
+
+
+def test_a_hub_keeps_the_most_promising_candidates_that_a_table_can_hold(monkeypatch, caplog):
+    monkeypatch.setattr(first_look, "MAX_CANDIDATES", 18)
+    evidence = ParentSetEvidence.from_data(hub_data(26))
+    assert max(len(table.candidates) for table in evidence.tables) == 18
+    assert "promising candidate parents, of which the 18 most promising are kept" in caplog.text
+    probs = evidence.edge_probs_given_order(torch.arange(26))
+    assert (probs[0, 1:] > 0.9).all()  # the hub comes first, and its effects know it
+
+
+def test_more_candidates_than_a_set_has_bits_are_refused():
+    def score(node, members):
+        return torch.zeros(len(members), 1)
+
+    with pytest.raises(ValueError, match="at most 62 candidate parents a node, but node 0 has 63"):
+        grow_table(0, torch.arange(1, 64), score)
+
+
+def test_the_most_promising_are_the_strongest_of_each_column(monkeypatch):
+    monkeypatch.setattr(first_look, "MAX_CANDIDATES", 2)
+    promise = torch.tensor([[0.0, 0.3, 0.0], [0.2, 0.0, 1.0], [1.0, 0.0, 0.0], [0.1, 0.0, 0.5]]).double()
+    expected = torch.tensor([[0, 1, 0], [1, 0, 1], [1, 0, 0], [0, 0, 1]]).bool()
+    assert torch.equal(first_look._most_promising(promise), expected)

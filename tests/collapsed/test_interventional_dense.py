@@ -10,6 +10,7 @@ from scipy import stats
 
 from pyro_pivid.collapsed import DenseEvidence, ExactPosterior, ParentSetEvidence
 from pyro_pivid.collapsed.order_terms import make_terms
+from pyro_pivid.collapsed.order_windows import Windows
 from pyro_pivid.regimes import RegimeStatistics
 from tests.collapsed.brute_force import all_orders, linear_data, log_factorial
 from tests.collapsed.interventional import dense_density, dense_node_density, intervened
@@ -104,6 +105,12 @@ def test_order_moves_know_the_rows_of_each_node(make, noise):
     expected = evidence.log_evidence(torch.stack(inserted, 1))
     torch.testing.assert_close(scores - scores[:, :1], expected - expected[:, :1], atol=1e-8, rtol=0)
     if noise != "equal":
+        windows = Windows(orders, 1, 3)
+        nodes = windows.nodes
+        scores = terms.window_scores(windows, torch.Generator())(nodes[:, :-1], nodes[:, -1])
+        moved = [torch.cat([nodes[:, :k], nodes[:, -1:], nodes[:, k:-1]], -1) for k in range(3)]
+        expected = torch.stack([evidence.log_evidence(windows.put(own)) for own in moved], 1)
+        torch.testing.assert_close(scores - scores[:, :1], expected - expected[:, :1], atol=1e-8, rtol=0)
         gains = terms.swap_gains(orders, torch.Generator())
         for k in range(3):
             swapped = orders.clone()

@@ -1,0 +1,145 @@
+"""Changes of an order under the dense evidence, all read off Cholesky factors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+
+from pyro_pivid.collapsed.conjugate import student_log_evidence
+from pyro_pivid.collapsed.dense import DenseEvidence
+from pyro_pivid.collapsed.dense_groups import in_pieces, piece_size
+from pyro_pivid.collapsed.order_windows import MANY_NODES, Windows, place_sums
+from pyro_pivid.ops.permutation import order_to_rank
+
+
+class DenseTerms:
+    """Terms of a dense evidence, all read off one Cholesky factor an order (and a group of nodes)."""
+
+    def __init__(self, evidence: DenseEvidence) -> None:
+        self.evidence = evidence
+        self._couples = evidence.noise.shared and evidence.noise.scale is None
+
+    @property
+    def num_insertions(self) -> int:
+        """All of few nodes, next to none of many: an insertion costs O(D³), and windows do most of the work."""
+        num_nodes = self.evidence.num_nodes
+        return num_nodes if num_nodes <= MANY_NODES else 4
+
+    def swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
+        return in_pieces(lambda piece: self._swap_gains(piece, generator), order)
+
+    def insertion_scores(self, rest: Tensor, node: Tensor) -> Tensor:
+        return in_pieces(self._insertion_scores, rest, node)
+
+    def _swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
+        ridge, groups = self.evidence.ridge, self.evidence.groups
+        factors = groups.factors(order)
+
+        def of_group(factor: Tensor) -> Tensor:
+            squares = factor.diagonal(dim1=-2, dim2=-1).square()
+            first, last = squares[..., :-1], squares[..., 1:]
+            # Of the two rows of the factor only their 2 × 2 corner changes, and its determinant stays.
+            new_first = last + factor.diagonal(offset=-1, dim1=-2, dim2=-1).square()
+            new_last = first * last / new_first
+            log_det = self._log_dets(squares)[..., :-1]
+            places = [log_det, log_det + (first / ridge).log(), log_det, log_det + (new_first / ridge).log()]
+            residuals = torch.stack([first, last, new_first, new_last]) - ridge
+            return torch.stack([torch.stack(places), residuals])
+
+        first, last = order[..., :-1], order[..., 1:]
+        nodes = torch.stack([first, last, last, first])  # whose term it is: after the swap they have changed places
+        log_dets, residuals = groups.choose(nodes, map(of_group, factors))
+        variance = self.evidence._noise_variances(order, factors, generator)[..., :1] if self._couples else None
+        terms = self._local(nodes, log_dets, residuals, variance)
+        return terms[2] + terms[3] - terms[0] - terms[1]
+
+    def window_scores(self, windows: Windows, generator: torch.Generator) -> Callable[[Tensor, Tensor], Tensor]:
+        blocks, variance = self._residual_blocks(windows, generator)
+        place = order_to_rank(windows.order).flatten()
+        offset, first = windows.chain * self.evidence.num_nodes, windows.first_place
+
+        def scores(rest: Tensor, node: Tensor) -> Tensor:
+            nodes = torch.cat([rest, node.unsqueeze(-1)], -1)
+            inside = place[nodes + offset.unsqueeze(-1)] - first.unsqueeze(-1)
+            return in_pieces(self._scores_in_block, inside, nodes, blocks, variance)
+
+        return scores
+
+    def _residual_blocks(self, windows: Windows, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """For every window and group what is left of its nodes given all before it, and the variance, where drawn.
+
+        The diagonal blocks of a factor are the factors of these blocks ``(m, K, length, length)``.
+        """
+        blocks, variances = [], []
+        cuts = [slice(place, place + windows.length) for place in range(windows.start, windows.end, windows.length)]
+        for order in windows.order.split(piece_size(self.evidence.num_nodes)):
+            factors = self.evidence.groups.factors(order)
+            own = torch.stack([torch.stack([factor[:, cut, cut] for cut in cuts], 1) for factor in factors], 2)
+            blocks.append((own @ own.mT).flatten(0, 1))
+            if self._couples:
+                drawn = self.evidence._noise_variances(order, factors, generator)[..., :1]
+            else:
+                drawn = own.new_ones(len(order), 1)
+            variances.append(drawn.repeat_interleave(windows.count, 0))
+        return torch.cat(blocks), torch.cat(variances)
+
+    def _scores_in_block(self, inside: Tensor, nodes: Tensor, blocks: Tensor, variance: Tensor) -> Tensor:
+        """Scores of the last node in all places of its window.
+
+        :param inside: places of the nodes in the blocks.
+        :param nodes: which they are.
+        """
+        rows = inside[:, None, :, None].expand_as(blocks)
+        factors = self.evidence.groups.cholesky(blocks.gather(-2, rows).gather(-1, rows.mT)).unbind(1)
+        return self._scores_of_last(nodes, factors, variance if self._couples else None)
+
+    def _insertion_scores(self, rest: Tensor, node: Tensor) -> Tensor:
+        order = torch.cat([rest, node.unsqueeze(-1)], -1)
+        return self._scores_of_last(order, self.evidence.groups.factors(order))
+
+    def _scores_of_last(self, order: Tensor, factors: Iterable[Tensor], variance: Tensor | None = None) -> Tensor:
+        """Scores of the last node in all places, from the factors with it at the end.
+
+        :param variance: of a shared unknown noise ``(n, 1)``, where it is given and not integrated out.
+        """
+        ridge, groups = self.evidence.ridge, self.evidence.groups
+
+        def of_group(factor: Tensor) -> Tensor:
+            squares = factor.diagonal(dim1=-2, dim2=-1).square()
+            log_det = self._log_dets(squares)
+            # The node's own row of the factor holds what each of the others explains of it, and what is left of it at
+            # each place says what it explains of the one behind: the two share a 2 × 2 determinant.
+            left = factor[..., -1, :].square().flip(-1).cumsum(-1).flip(-1)
+            with_node = squares[..., :-1] * left[..., 1:] / left[..., :-1]
+            ahead = torch.stack([log_det[..., :-1], squares[..., :-1] - ridge])
+            behind = torch.stack([log_det[..., :-1] + (left[..., :-1] / ridge).log(), with_node - ridge])
+            return torch.cat([ahead, behind, torch.stack([log_det, left - ridge])], -1)
+
+        rest = order[..., :-1]
+        nodes = torch.cat([rest, rest, order[..., -1:].expand_as(order)], -1)
+        log_det, residual = groups.choose(nodes, map(of_group, factors))
+        sizes = [rest.shape[-1], rest.shape[-1], order.shape[-1]]
+        if variance is not None or not self._couples:
+            ahead, behind, own = self._local(nodes, log_det, residual, variance).split(sizes, -1)
+            return place_sums(ahead, behind) + own
+        ahead, behind, own = torch.stack([log_det, residual]).split(sizes, -1)
+        total_log_det, total_residual = place_sums(ahead, behind) + own
+        joint = self.evidence.statistics.total_rows
+        return student_log_evidence(total_log_det, total_residual, joint, *self.evidence.noise.prior)
+
+    def _log_dets(self, squares: Tensor) -> Tensor:
+        """Log determinant of the predecessors at every place from the squared diagonal of the factor."""
+        logs = (squares / self.evidence.ridge).log()
+        return logs.cumsum(-1) - logs
+
+    def _local(self, node: Tensor, log_det: Tensor, residual: Tensor, variance: Tensor | None = None) -> Tensor:
+        """Terms of nodes up to what is the same for every order; given the variance where it is shared and unknown."""
+        if variance is not None:
+            return -0.5 * (log_det + residual / variance)
+        if self.evidence.noise.scale is not None:
+            return -0.5 * torch.add(log_det, residual, alpha=self.evidence.noise.scale**-2)
+        return student_log_evidence(
+            log_det, residual, self.evidence.statistics.rows_of(node), *self.evidence.noise.prior
+        )
