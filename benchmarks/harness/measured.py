@@ -31,8 +31,8 @@ PRIOR_METHOD = "own-prior"
 def scaling(size: str) -> Suite:
     """Time and memory of a whole fit and of one step against D, and of a fit against N."""
     smoke = size == "smoke"
-    nodes = (4, 8) if smoke else (16, 32, 64, 128, 256, 500)
-    rows = (100,) if smoke else (10_000, 100_000, 1_000_000)
+    nodes = (4, 8) if smoke else (16, 32, 64, 128, 256, 500, 1000, 2000)
+    rows = (100,) if smoke else (10_000, 100_000, 1_000_000, 10_000_000)
     stepped = (4,) if smoke else (16, 64, 256, 1000, 2000)
     cases = [_fit_case(num_nodes, 100 if smoke else 1000) for num_nodes in nodes]
     cases += [_fit_case(5 if smoke else 16, num_rows) for num_rows in rows]

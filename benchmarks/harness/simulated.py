@@ -39,28 +39,34 @@ def linear(size: str) -> Suite:
     """Weights 1 and noise of scale 0.1, as in the paper."""
     sizes = _sizes(size, 16, 16)
     cases = tuple(_case("", graph, noise=0.1, **sizes) for graph in GRAPHS)
-    return Suite("linear", "Linear, weights 1, noise scale 0.1 (known), 16 edges", cases, notes=VARIANCES)
+    return Suite("linear", "Linear, weights 1, noise scale 0.1 (known), 16 links expected", cases, notes=VARIANCES)
 
 
 def linear_random(size: str) -> Suite:
     """Weights from ±U(0.5, 2) and noise of scale 1."""
     sizes = _sizes(size, 16, 16)
     cases = tuple(_case("", graph, noise=1.0, weights="uniform", **sizes) for graph in GRAPHS)
-    return Suite("linear-random", "Linear, weights ±U(0.5, 2), noise scale 1 (known), 16 edges", cases, notes=VARIANCES)
+    return Suite(
+        "linear-random", "Linear, weights ±U(0.5, 2), noise scale 1 (known), 16 links expected", cases, notes=VARIANCES
+    )
 
 
 def linear_dense(size: str) -> Suite:
     """As ``linear``, with four times the links."""
     sizes = _sizes(size, 16, 64, TOY | {"num_edges": 8})
     cases = tuple(_case("", graph, noise=0.1, **sizes) for graph in GRAPHS)
-    return Suite("linear-dense", "Linear, weights 1, noise scale 0.1 (known), 64 edges", cases, notes=VARIANCES)
+    return Suite(
+        "linear-dense", "Linear, weights 1, noise scale 0.1 (known), 64 links expected", cases, notes=VARIANCES
+    )
 
 
 def nonlinear(size: str) -> Suite:
     """Random networks, raw columns; that all nodes share a noise scale is known, the scale is not."""
     sizes = _sizes(size, 16, 16)
     cases = tuple(_case("", graph, noise="equal", kind="mlp", **sizes) for graph in GRAPHS)
-    return Suite("nonlinear", "Nonlinear (random networks), equal noise scale, 16 edges", cases, notes=VARIANCES)
+    return Suite(
+        "nonlinear", "Nonlinear (random networks), equal noise scale, 16 links expected", cases, notes=VARIANCES
+    )
 
 
 def standardised(size: str) -> Suite:
