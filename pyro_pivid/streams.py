@@ -59,7 +59,7 @@ def is_streamed(data: Any) -> bool:
 
 def column_names(path: str | os.PathLike[str]) -> list[str]:
     """The columns of a folder of Parquet files, without reading any row."""
-    return [str(name) for name in _open_dataset(Path(path)).schema.names]
+    return _columns(_open_dataset(Path(path)).schema)
 
 
 def sum_table(
@@ -148,14 +148,15 @@ def _open_dask(data: Any, column: str | None) -> tuple[list[str], Iterable[Regim
 
 def _open_folder(path: Path, column: str | None) -> tuple[list[str], Iterable[Regimes]]:
     dataset = _open_dataset(path)
-    labels = list(dataset.schema.names)
+    labels = _columns(dataset.schema)
     _variables(labels, column)
-    return labels, _sums_of_batches(dataset, path, column)
+    return labels, _sums_of_batches(dataset, path, labels, column)
 
 
 def _open_dataset(path: Path) -> Any:
     try:
         import pyarrow.dataset
+        import pyarrow.parquet
     except ImportError as error:
         raise ValueError(
             f"Expected pyarrow in order to read the folder '{path}', but it cannot be imported. "
@@ -168,14 +169,41 @@ def _open_dataset(path: Path) -> Any:
             "Pass a folder of them, or the path of one file."
         )
     try:
-        return pyarrow.dataset.dataset([str(file) for file in files], format="parquet")
+        dataset = pyarrow.dataset.dataset([str(file) for file in files], format="parquet")
+        columns = {str(file.relative_to(path)): _columns(pyarrow.parquet.read_schema(file)) for file in files}
     except (OSError, ValueError) as error:  # pyarrow's own errors are of these kinds
         raise ValueError(f"Expected readable Parquet files in '{path}', but reading them failed: {error}") from error
+    _refuse_unlike_files(columns, path)
+    return dataset
 
 
-def _sums_of_batches(dataset: Any, path: Path, column: str | None) -> Iterator[Regimes]:
+def _columns(schema: Any) -> list[str]:
+    """The columns less those in which pandas or Dask keeps the index of the rows, which are no variables."""
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in schema.names if name not in index]
+
+
+def _refuse_unlike_files(columns: dict[str, list[str]], folder: Path) -> None:
+    # pyarrow takes the columns of the first file for those of all: it drops what others have besides, and fills with
+    # NaN what they lack.
+    all_columns = list(dict.fromkeys(name for names in columns.values() for name in names))
+    files_by_absent: dict[tuple[str, ...], list[str]] = {}
+    for file, names in columns.items():
+        present = set(names)
+        absent = tuple(name for name in all_columns if name not in present)
+        if absent:
+            files_by_absent.setdefault(absent, []).append(file)
+    if files_by_absent:
+        told = "; ".join(f"{listed(files)} without {listed(absent)}" for absent, files in files_by_absent.items())
+        raise ValueError(
+            f"Expected the same columns in all {len(columns)} Parquet files of '{folder}', but got {told}. "
+            "Add these columns, or drop them from the other files."
+        )
+
+
+def _sums_of_batches(dataset: Any, path: Path, labels: list[str], column: str | None) -> Iterator[Regimes]:
     # One batch ahead, not the sixteen of the default: what is read early is what fills the memory.
-    batches = dataset.to_batches(batch_size=ROWS_A_PIECE, batch_readahead=1, fragment_readahead=1)
+    batches = dataset.to_batches(columns=labels, batch_size=ROWS_A_PIECE, batch_readahead=1, fragment_readahead=1)
     while True:
         try:
             batch = next(batches)

@@ -159,14 +159,15 @@ def read_file(path: Path) -> pd.DataFrame:
         ...
     pyro_pivid.table.TableNotFoundError: Expected an existing file, but there is none at 'none.csv'. Check the path.
     """
+    # First, for a path that is only mistyped; by `os.path`, which takes a text that can be no path for an absent file.
+    if not os.path.exists(path):
+        raise TableNotFoundError(f"Expected an existing file, but there is none at '{path}'. Check the path.")
     name = path.name.lower()
     if not name.endswith((".csv", ".csv.gz", ".parquet", ".pq")):
         raise ValueError(
             f"Expected a file that ends in .csv, .csv.gz, .parquet or .pq, but got '{path}'. "
             "Read it with pandas and pass the DataFrame."
         )
-    if not path.exists():
-        raise TableNotFoundError(f"Expected an existing file, but there is none at '{path}'. Check the path.")
     try:
         return pd.read_parquet(path) if name.endswith((".parquet", ".pq")) else _read_csv(path)
     except ImportError as error:

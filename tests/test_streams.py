@@ -14,7 +14,7 @@ from benchmarks.harness.own import short_chains
 from pyro_pivid import PIVID, Knowledge, Posterior
 from pyro_pivid.cli import main
 from pyro_pivid.datasets import simulate
-from pyro_pivid.streams import sum_table
+from pyro_pivid.streams import column_names, sum_table
 
 
 @pytest.fixture(scope="module")
@@ -193,6 +193,46 @@ def test_folders_without_or_with_damaged_files(tmp_path, folder):
         file.write_bytes(file.read_bytes()[:200])
     with pytest.raises(ValueError, match="Expected readable Parquet files"):
         PIVID().fit(folder)
+
+
+@pytest.mark.parametrize("number", [0, 2])  # of the first file pyarrow takes the columns
+def test_files_that_lack_columns_are_named(folder, frame, number):
+    frame.drop(columns=["X2", "X5"]).to_parquet(folder / f"part-{number}.parquet")
+    (folder / "more").mkdir()
+    frame.drop(columns="X3").to_parquet(folder / "more" / "last.pq")
+    message = f"all 5 Parquet files of .* 'part-{number}.parquet' without 'X2', 'X5'"
+    with pytest.raises(ValueError, match=message) as caught:
+        PIVID().fit(folder, progress_bar=False)
+    assert "'more/last.pq' without 'X3'" in str(caught.value)
+    with pytest.raises(ValueError, match=message):
+        column_names(folder)
+
+
+def test_a_column_of_one_file_only_is_told_in_one_breath(folder, frame):
+    frame.assign(X6=frame["X1"] + 1).to_parquet(folder / "part-2.parquet")
+    with pytest.raises(ValueError, match="got 'part-0.parquet', 'part-1.parquet', 'part-3.parquet' without 'X6'. Add"):
+        sum_table(folder)
+
+
+def test_columns_in_another_order_are_the_same_columns(folder, frame):
+    frame.iloc[150:300, ::-1].to_parquet(folder / "part-1.parquet")
+    table = sum_table(folder)
+    assert table.names == list(frame.columns)
+    np.testing.assert_allclose(table.statistics.means.numpy(), frame.mean().to_numpy())
+
+
+def test_a_stored_index_is_no_variable(frame, tmp_path):
+    for kind in ("dask", "pandas"):
+        (tmp_path / kind).mkdir()
+    for name, rows in (("a", frame[:200]), ("b", frame[200:])):  # the files that Dask writes are of this kind
+        rows.rename_axis("__null_dask_index__").to_parquet(tmp_path / "dask" / f"{name}.parquet", index=True)
+    frame[:300].to_parquet(tmp_path / "pandas" / "b.parquet")  # of a range of rows pandas stores no column
+    frame[300:].sample(frac=1.0, random_state=0).to_parquet(tmp_path / "pandas" / "a.parquet")
+    for folder in (tmp_path / "dask", tmp_path / "pandas"):
+        assert column_names(folder) == list(frame.columns)
+        table = sum_table(folder)
+        assert (table.names, table.num_rows) == (list(frame.columns), 600)
+        np.testing.assert_allclose(table.statistics.means.numpy(), frame.mean().to_numpy())
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,12 @@ def test_missing_file_and_folder(tmp_path):
         read_table(tmp_path / "folder.csv")
 
 
+@pytest.mark.parametrize("name", ["nowhere", "nowhere.xlsx", "a,b" * 1000])
+def test_a_path_that_is_not_there_is_not_asked_for_its_ending(tmp_path, name):
+    with pytest.raises(TableNotFoundError, match=f"Expected an existing file, but there is none at '.*{name}'"):
+        read_table(f"{tmp_path}/{name}/")
+
+
 def test_parquet_without_pyarrow(frame, tmp_path, monkeypatch):
     def refuse(path):
         raise ImportError("Unable to find a usable engine")

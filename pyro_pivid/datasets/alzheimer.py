@@ -11,10 +11,11 @@ from pathlib import Path
 import pandas as pd
 import torch
 
+from pyro_pivid.datasets.arguments import check_choice, whole_number
 from pyro_pivid.datasets.bnlearn import draw_linear
-from pyro_pivid.datasets.graphs import make_generator, uniform
-from pyro_pivid.datasets.real import RealData, check_choice, edges_to_matrix, make_frame
-from pyro_pivid.datasets.sources import DataNotFoundError, PathLike
+from pyro_pivid.datasets.graphs import make_generator, name_seed, uniform
+from pyro_pivid.datasets.real import RealData, edges_to_matrix, make_frame, read_text
+from pyro_pivid.datasets.sources import DataNotFoundError, PathLike, as_path
 from pyro_pivid.table import read_table
 
 NAMES = ("AGE", "PTEDUCAT", "FDG", "ABETA", "PTAU", "APOE4", "DX")
@@ -60,6 +61,11 @@ _SIMULATED_NOTES = (
     "chosen by hand to give plausible units; `truth` holds the weights. DX is a continuous severity, about 0 for "
     "cognitively normal, 1 for mild impairment and 2 for dementia. APOE4 (0, 1, 2 alleles) and PTEDUCAT (whole years) "
     "are discrete, the rest is not; `parameters` gives the years of education as they were before rounding."
+)
+
+_OBTAIN = (
+    "ADNI's table is licensed: apply for it at https://adni.loni.usc.edu and pass its path, or use "
+    "`simulate_alzheimer` for simulated data."
 )
 
 
@@ -134,8 +140,7 @@ def simulate_alzheimer(num_rows: int = 1000, *, seed: int | torch.Generator = 0)
     :param num_rows: number of simulated people.
     :param seed: a number, or a CPU generator to draw from.
     """
-    if isinstance(num_rows, bool) or not isinstance(num_rows, int) or num_rows < 1:
-        raise ValueError(f"Expected `num_rows` to be a positive integer, but got {num_rows!r}.")
+    num_rows = whole_number("num_rows", num_rows, least=1)
     generator = make_generator(seed)
     weights = edges_to_matrix(_WEIGHTS, NAMES)
     for (parent, child), weight in _WEIGHTS.items():
@@ -155,8 +160,7 @@ def simulate_alzheimer(num_rows: int = 1000, *, seed: int | torch.Generator = 0)
         "alzheimer_simulated",
         draw_linear(weights, parameters, num_rows, generator, roots=discrete),
         weights,
-        notes=_SIMULATED_NOTES.format(num_rows=num_rows, seed=seed if isinstance(seed, int) else "that of a generator")
-        + f" {_GRAPH_NOTES}",
+        notes=f"{_SIMULATED_NOTES.format(num_rows=num_rows, seed=name_seed(seed))} {_GRAPH_NOTES}",
         source="simulate_alzheimer",
         licence="that of this library",
         parameters=parameters,
@@ -164,13 +168,10 @@ def simulate_alzheimer(num_rows: int = 1000, *, seed: int | torch.Generator = 0)
 
 
 def _find_table(path: PathLike) -> Path:
-    file = Path(path).expanduser()
+    file = as_path(path, remedy=_OBTAIN)
     file = file / "ADNIMERGE.csv" if file.is_dir() else file
     if not file.is_file():
-        raise DataNotFoundError(
-            f"Expected ADNI's table 'ADNIMERGE.csv', but there is no file at '{file}'. It is licensed: apply for it at "
-            "https://adni.loni.usc.edu and pass its path, or use `simulate_alzheimer` for simulated data."
-        )
+        raise DataNotFoundError(f"Expected ADNI's table 'ADNIMERGE.csv', but there is no file at '{file}'. {_OBTAIN}")
     return file
 
 
@@ -178,17 +179,26 @@ def _complete_rows(file: Path, names: tuple[str, ...], visits: str) -> pd.DataFr
     """Rows of the three studies with a value in all columns, as text."""
     person = ("RID", "EXAMDATE") if visits == "first" else ()
     needed = ("COLPROT", *names, *person)
-    table = pd.read_csv(file, dtype=str)
-    missing = [name for name in needed if name not in table.columns]
-    if missing:
-        raise ValueError(f"Expected the columns {list(needed)} in '{file}', but {missing} are missing.")
+    table = read_text(file, needed, allow_missing=True)
     rows = table.loc[table["COLPROT"].isin(_STUDIES), list(needed)].dropna()
     if visits == "first":
-        rows = rows.assign(EXAMDATE=pd.to_datetime(rows["EXAMDATE"]))
+        rows = rows.assign(EXAMDATE=_as_dates(rows["EXAMDATE"]))
         rows = rows.sort_values("EXAMDATE", kind="stable").drop_duplicates("RID").sort_index()
     if rows.empty:
         raise ValueError(f"Expected complete rows with COLPROT in {list(_STUDIES)} in '{file}', but there are none.")
     return rows
+
+
+def _as_dates(column: pd.Series) -> pd.Series:
+    """Text as dates, in the format of the first of them."""
+    dates = pd.to_datetime(column, errors="coerce")
+    if dates.isna().any():
+        strange = sorted(set(column[dates.isna()]))[:5]
+        raise ValueError(
+            f"Expected dates of one format, such as '2006-05-02', in the column EXAMDATE, but got {strange}. "
+            'Fix or drop these rows, or take `visits="all"`, which needs no dates.'
+        )
+    return dates
 
 
 def _as_numbers(column: pd.Series, name: str) -> pd.Series:

@@ -8,9 +8,10 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pyro_pivid.datasets.graphs import make_generator
+from pyro_pivid.datasets.arguments import check_choice, whole_number
+from pyro_pivid.datasets.graphs import make_generator, name_seed
 from pyro_pivid.datasets.mechanisms import draw_noise
-from pyro_pivid.datasets.real import RealData, check_choice, make_frame, read_edges, read_text
+from pyro_pivid.datasets.real import RealData, make_frame, read_edges, read_text
 from pyro_pivid.datasets.sources import PathLike, require_folder
 from pyro_pivid.ops.graph import topological_order
 
@@ -66,8 +67,7 @@ def load_bnlearn(
         download.
     """
     check_choice("name", name, NETWORKS)
-    if isinstance(num_rows, bool) or not isinstance(num_rows, int) or num_rows < 1:
-        raise ValueError(f"Expected `num_rows` to be a positive integer, but got {num_rows!r}.")
+    num_rows = whole_number("num_rows", num_rows, least=1)
     generator = make_generator(seed)
     files = (f"{name}_edges.csv", f"{name}_nodes.csv")
     folder = require_folder("bnlearn_gaussian", files, path, obtain=_OBTAIN)
@@ -77,7 +77,7 @@ def load_bnlearn(
         name,
         draw_linear(truth, parameters, num_rows, generator),
         truth,
-        notes=_NOTES.format(name=name, seed=seed if isinstance(seed, int) else "that of a generator", **facts),
+        notes=_NOTES.format(name=name, seed=name_seed(seed), **facts),
         source=str(folder),
         licence="parameters MIT (pgmpy); that of the bnlearn repository is not stated here",
         parameters=parameters,

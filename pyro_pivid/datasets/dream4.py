@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pyro_pivid.datasets.real import RealData, check_choice, read_edges, read_values
+from pyro_pivid.datasets.arguments import chosen_number
+from pyro_pivid.datasets.real import RealData, read_edges, read_values
 from pyro_pivid.datasets.sources import PathLike, require_folder
 
 _FOLDERS = {10: "dream4_size10", 100: "dream4_size100_multifactorial"}
@@ -44,8 +45,8 @@ def load_dream4(number: int = 1, *, num_nodes: int = 10, path: PathLike | None =
     :param path: folder with ``dream4_size<num_nodes>_<number>_multifactorial.csv`` and ``…_edges.csv``. By default
         ``PIVID_DATA``; there is no download.
     """
-    check_choice("number", number, range(1, 6))
-    check_choice("num_nodes", num_nodes, tuple(_FOLDERS))
+    number = chosen_number("number", number, range(1, 6))
+    num_nodes = chosen_number("num_nodes", num_nodes, tuple(_FOLDERS))
     stem = f"dream4_size{num_nodes}_{number}"
     files = (f"{stem}_multifactorial.csv", f"{stem}_edges.csv")
     folder = require_folder(_FOLDERS[num_nodes], files, path, obtain=_OBTAIN)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from pyro_pivid.datasets.arguments import whole_number
+
 GRAPHS = ("er", "sf")
 
 
@@ -52,7 +54,7 @@ def draw_dag(graph: str, num_nodes: int, num_edges: int, generator: torch.Genera
             [0, 0, 1],
             [0, 0, 0]], dtype=torch.int32)
     """
-    _check_sizes(graph, num_nodes, num_edges)
+    num_nodes, num_edges = _check_sizes(graph, num_nodes, num_edges)
     by_position = _erdos_renyi if graph == "er" else _scale_free
     # Sorting uniform draws, rather than randperm, whose algorithm is torch's to change.
     order = uniform((num_nodes,), generator).argsort(stable=True)
@@ -70,9 +72,17 @@ def make_generator(seed: int | torch.Generator) -> torch.Generator:
         if seed.device.type != "cpu":
             raise ValueError(f"Expected a generator on the CPU, but got one on {seed.device}. Pass an integer seed.")
         return seed
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise TypeError(f"Expected `seed` to be an integer or a torch.Generator, but got {seed!r}.")
-    return torch.Generator(device="cpu").manual_seed(seed)
+    number = whole_number("seed", seed, expected="an integer or a torch.Generator")
+    return torch.Generator(device="cpu").manual_seed(number)
+
+
+def name_seed(seed: int | torch.Generator) -> str:
+    """What to say of a seed in words.
+
+    >>> name_seed(3), name_seed(make_generator(3))
+    ('3', 'that of a generator')
+    """
+    return "that of a generator" if isinstance(seed, torch.Generator) else str(seed)
 
 
 def parents_per_node(num_nodes: int, num_edges: int) -> list[int]:
@@ -125,17 +135,15 @@ def _scale_free(num_nodes: int, num_edges: int, generator: torch.Generator) -> T
     return edges
 
 
-def _check_sizes(graph: str, num_nodes: int, num_edges: int) -> None:
+def _check_sizes(graph: str, num_nodes: int, num_edges: int) -> tuple[int, int]:
     if graph not in GRAPHS:
         raise ValueError(f"Expected `graph` to be one of {GRAPHS}, but got {graph!r}.")
-    for name, value, least in (("num_nodes", num_nodes, 1), ("num_edges", num_edges, 0)):
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"Expected `{name}` to be an integer, but got {value!r}.")
-        if value < least:
-            raise ValueError(f"Expected `{name}` to be at least {least}, but got {value}.")
+    num_nodes = whole_number("num_nodes", num_nodes, least=1)
+    num_edges = whole_number("num_edges", num_edges, least=0)
     most = num_nodes * (num_nodes - 1) // 2
     if num_edges > most:
         raise ValueError(
             f"Expected `num_edges` to be at most {most}, all pairs of {num_nodes} nodes, but got {num_edges}. "
             "Ask for fewer edges or more nodes."
         )
+    return num_nodes, num_edges

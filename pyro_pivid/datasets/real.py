@@ -120,9 +120,21 @@ def read_edges(path: Path, names: Sequence[str]) -> Tensor:
     return edges_to_matrix(zip(frame["parent"], frame["child"], strict=True), names)
 
 
-def read_text(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """A CSV file with all entries as text, so that a node called ``7`` or ``NA`` keeps its name."""
-    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+def read_text(path: Path, columns: Sequence[str], *, allow_missing: bool = False) -> pd.DataFrame:
+    """A CSV file with all entries as text, so that a node called ``7`` or ``NA`` keeps its name.
+
+    :param path: of the file.
+    :param columns: those that it has to have, among others.
+    :param allow_missing: whether empty entries and words such as ``NA`` stand for missing values.
+    """
+    try:
+        frame = pd.read_csv(path, dtype=str, keep_default_na=allow_missing)
+    except pd.errors.EmptyDataError:
+        raise ValueError(
+            f"Expected the columns {list(columns)} in '{path}', but the file is empty. Put the right one in its place."
+        ) from None
+    except (ValueError, OSError) as error:
+        raise ValueError(f"Expected a readable CSV file at '{path}', but reading it failed: {error}") from error
     missing = [name for name in columns if name not in frame.columns]
     if missing:
         raise ValueError(f"Expected the columns {list(columns)} in '{path}', but {missing} are missing.")
@@ -140,9 +152,3 @@ def read_values(path: Path, names: Sequence[str] | None = None) -> pd.DataFrame:
 def make_frame(values: np.ndarray, names: Sequence[str]) -> pd.DataFrame:
     """Float64 values with column names."""
     return pd.DataFrame(np.asarray(values, dtype=np.float64), columns=pd.Index(list(names)))
-
-
-def check_choice(argument: str, value: object, choices: Sequence[object]) -> None:
-    """Refuse a value that is not one of a few."""
-    if isinstance(value, bool) or value not in choices:
-        raise ValueError(f"Expected `{argument}` to be one of {list(choices)}, but got {value!r}.")

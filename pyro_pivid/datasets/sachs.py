@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from pyro_pivid.datasets.real import RealData, check_choice, edges_to_matrix, make_frame, read_text, read_values
+from pyro_pivid.datasets.arguments import check_choice
+from pyro_pivid.datasets.real import RealData, edges_to_matrix, make_frame, read_text, read_values
 from pyro_pivid.datasets.sources import PathLike, PublicFile, fetch, find_folder
 
 NAMES = ("Raf", "Mek", "Plcg", "PIP2", "PIP3", "Erk", "Akt", "PKA", "PKC", "P38", "Jnk")
@@ -95,7 +96,7 @@ def load_sachs(
         target), or names of conditions.
     :param variant: reference graph: ``"consensus"`` (17 links), ``"cmu"`` (20) or ``"cdt"`` (18, with a cycle).
     :param path: folder with ``sachs_full_7466.csv`` and ``sachs_full_7466_condition.csv``, or with the public file
-        ``sachs.2005.continuous.txt``. By default ``PIVID_DATA``, the cache, or a download.
+        ``sachs.2005.continuous.txt``; or one of these files. By default ``PIVID_DATA``, the cache, or a download.
     """
     check_choice("variant", variant, tuple(_GRAPHS))
     chosen = _chosen_conditions(conditions)
@@ -124,11 +125,13 @@ def load_sachs(
 
 def _chosen_conditions(conditions: str | Sequence[str]) -> tuple[str, ...]:
     if isinstance(conditions, str):
-        conditions = _SELECTIONS.get(conditions, (conditions,))
-    chosen = tuple(conditions)
-    if not chosen or any(name not in CONDITIONS for name in chosen):
+        chosen = _SELECTIONS.get(conditions, (conditions,))
+    else:
+        chosen = tuple(conditions) if isinstance(conditions, Iterable) else ()
+    if not chosen or any(not isinstance(name, str) or name not in CONDITIONS for name in chosen):
         raise ValueError(
-            f"Expected `conditions` to be one of {list(_SELECTIONS)}, or of {list(CONDITIONS)}, but got {conditions!r}."
+            f"Expected `conditions` to be one of {list(_SELECTIONS)}, or names out of {list(CONDITIONS)}, but got "
+            f"{conditions!r}."
         )
     return chosen
 

@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from pyro_pivid.datasets.arguments import whole_number
 from pyro_pivid.datasets.graphs import draw_dag, make_generator
 from pyro_pivid.datasets.mechanisms import MLP, GaussianProcess, Linear, Mechanism, draw_noise, signed_uniform
 from pyro_pivid.table import default_names
@@ -94,8 +95,12 @@ def simulate(
     :param seed: a number, or a CPU generator to draw from.
     :param names: of the columns; ``X1, …, XD`` if not given.
     """
-    settings = {name: value for name, value in locals().items() if name != "seed" or isinstance(value, int)}
-    _check_choices(kind, num_rows)
+    if kind not in KINDS:
+        raise ValueError(f"Expected `kind` to be one of {KINDS}, but got {kind!r}.")
+    num_nodes = whole_number("num_nodes", num_nodes, least=1)
+    num_edges = whole_number("num_edges", num_edges, least=0)
+    num_rows = whole_number("num_rows", num_rows, least=1)
+    settings = {name: value for name, value in locals().items() if not isinstance(value, torch.Generator)}
     limits = _weight_limits(weights)
     generator = make_generator(seed)
     links, order = draw_dag(graph, num_nodes, num_edges, generator)
@@ -148,15 +153,6 @@ def _weight_limits(weights: str | tuple[float, float]) -> tuple[float, float] | 
     if not 0 < low <= high < math.inf:
         raise ValueError(f"Expected a pair of `weights` with 0 < low <= high, but got {weights!r}. Signs are random.")
     return low, high
-
-
-def _check_choices(kind: str, num_rows: int) -> None:
-    if kind not in KINDS:
-        raise ValueError(f"Expected `kind` to be one of {KINDS}, but got {kind!r}.")
-    if isinstance(num_rows, bool) or not isinstance(num_rows, int):
-        raise TypeError(f"Expected `num_rows` to be an integer, but got {num_rows!r}.")
-    if num_rows < 1:
-        raise ValueError(f"Expected `num_rows` to be at least 1, but got {num_rows}.")
 
 
 def _check_scale(noise_scale: float | Sequence[float], num_nodes: int) -> Tensor:

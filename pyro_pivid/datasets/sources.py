@@ -58,6 +58,8 @@ class PublicFile:
 def find_folder(dataset: str, names: Sequence[str], path: PathLike | None = None) -> Path | None:
     """The folder that holds all of these files: ``path`` or else ``PIVID_DATA``, or the folder ``dataset`` in it.
 
+    A path of one of the files stands for the folder it is in.
+
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as base:
     ...     (Path(base) / "garden").mkdir()
@@ -68,6 +70,14 @@ def find_folder(dataset: str, names: Sequence[str], path: PathLike | None = None
     base = _user_folder(path)
     if base is None:
         return None
+    if base.is_file() and base.name in names:
+        absent = [name for name in names if not base.with_name(name).is_file()]
+        if absent:
+            raise DataNotFoundError(
+                f"Expected {absent} in the folder of '{base}', but not all are there. Put the files into one folder "
+                "and pass the folder."
+            )
+        return base.parent
     folders = (base / dataset, base)
     return next((folder for folder in folders if all((folder / name).is_file() for name in names)), None)
 
@@ -117,6 +127,22 @@ def fetch(dataset: str, public: PublicFile, path: PathLike | None = None) -> Pat
     return _download(dataset, public)
 
 
+def as_path(path: PathLike, *, remedy: str = "Pass the path of a folder.") -> Path:
+    """A path with the user's home folder in place of ``~``.
+
+    >>> as_path(None)
+    Traceback (most recent call last):
+    TypeError: Expected `path` to be a text or a pathlib.Path, but got None. Pass the path of a folder.
+
+    :param path: what the user gave.
+    :param remedy: what to pass instead of something that is no path.
+    """
+    try:
+        return Path(path).expanduser()
+    except TypeError:
+        raise TypeError(f"Expected `path` to be a text or a pathlib.Path, but got {path!r}. {remedy}") from None
+
+
 def cache_folder() -> Path:
     """Where downloads are kept.
 
@@ -131,7 +157,7 @@ def _user_folder(path: PathLike | None) -> Path | None:
     given = path if path is not None else os.environ.get(DATA_VARIABLE)
     if given is None or given == "":
         return None
-    folder = Path(given).expanduser()
+    folder = as_path(given)
     if not folder.exists():
         where = "`path`" if path is not None else DATA_VARIABLE
         raise DataNotFoundError(f"Expected {where} to be an existing folder, but there is none at '{folder}'.")
@@ -180,16 +206,24 @@ def _place(dataset: str, path: PathLike | None) -> str:
     base = _user_folder(path)
     if base is None:
         return f"in a folder of yours, but no `path` was given and {DATA_VARIABLE} is not set"
+    if base.is_file():
+        return f"in one folder, but '{base}' is a file: pass the folder that holds them"
     return f"in '{base / dataset}' or '{base}', but not all are there"
 
 
 def _check_bytes(place: Path, public: PublicFile) -> None:
     found = _sha256(place)
-    if found != public.sha256:
+    if found == public.sha256:
+        return
+    if place.name != public.name:
         raise ValueError(
-            f"Expected '{place}' to have the SHA-256 {public.sha256}, but got {found}. "
-            f"Fetch it again from {public.url}, or remove it."
+            f"Expected the path of a folder or of the public file '{public.name}', but got the file '{place}', which "
+            f"is neither: its SHA-256 is {found}, not {public.sha256}. Pass the folder that holds the files."
         )
+    raise ValueError(
+        f"Expected '{place}' to have the SHA-256 {public.sha256}, but got {found}. "
+        f"Fetch it again from {public.url}, or remove it."
+    )
 
 
 def _sha256(place: Path) -> str:

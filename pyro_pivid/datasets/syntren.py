@@ -11,7 +11,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pyro_pivid.datasets.real import RealData, check_choice, make_frame, read_edges, read_values
+from pyro_pivid.datasets.arguments import chosen_number
+from pyro_pivid.datasets.real import RealData, make_frame, read_edges, read_values
 from pyro_pivid.datasets.sources import PathLike, PublicFile, fetch, find_folder
 from pyro_pivid.ops.graph import dag_to_cpdag, is_dag
 from pyro_pivid.table import default_names
@@ -50,7 +51,7 @@ def load_syntren(number: int = 1, *, path: PathLike | None = None) -> RealData:
     :param path: folder with ``syntren_<number>_data.csv`` and ``syntren_<number>_edges.csv``, or with the public file
         ``syntren_p20.zip``. By default ``PIVID_DATA``, the cache, or a download.
     """
-    check_choice("number", number, range(1, 11))
+    number = chosen_number("number", number, range(1, 11))
     files = (f"syntren_{number}_data.csv", f"syntren_{number}_edges.csv")
     folder = find_folder("syntren", files, path)
     if folder is not None:

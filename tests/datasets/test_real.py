@@ -1,6 +1,7 @@
 """Loaders on small files of the published layout: what is read, in which direction, and what is refused."""
 
 import dataclasses
+import re
 import sys
 
 import numpy as np
@@ -92,10 +93,35 @@ def test_sachs_variants_differ_as_published(sachs_folder):
         _ = graphs["cdt"].cpdag
 
 
-@pytest.mark.parametrize("conditions", ["everything", [], ["pma", "water"]])
+@pytest.mark.parametrize("conditions", ["everything", [], ["pma", "water"], 5, None, [5], [["pma"]]])
 def test_sachs_refuses_unknown_conditions(sachs_folder, conditions):
-    with pytest.raises(ValueError, match="Expected `conditions` to be one of"):
+    message = f"Expected `conditions` to be one of .*'pma', 'b2camp'\\], but got {re.escape(repr(conditions))}"
+    with pytest.raises(ValueError, match=message):
         load_sachs(path=sachs_folder, conditions=conditions)
+
+
+@pytest.mark.parametrize("name", ["sachs_full_7466.csv", "sachs_full_7466_condition.csv"])
+def test_sachs_takes_one_of_its_files_for_the_folder(sachs_folder, name):
+    folder = sachs_folder / "sachs"
+    assert load_sachs(path=folder / name).data.equals(load_sachs(path=folder).data)
+    other = next(file for file in folder.iterdir() if file.name != name)
+    other.unlink()
+    with pytest.raises(DataNotFoundError, match=f"Expected \\['{other.name}'\\] in the folder of .*pass the folder"):
+        load_sachs(path=folder / name)
+
+
+def test_files_of_another_name_are_answered_with_the_folder(sachs_folder):
+    file = sachs_folder / "sachs" / "sachs_observational_853.csv"
+    file.touch()
+    for load in (load_sachs, load_syntren, load_dream4, load_bnlearn):
+        with pytest.raises(ValueError, match="sachs_observational_853.csv'.*[Pp]ass the folder that holds"):
+            load(path=file)
+
+
+def test_what_is_no_path_is_refused():
+    for load in (load_sachs, load_syntren, load_dream4, load_bnlearn):
+        with pytest.raises(TypeError, match="Expected `path` to be a text or a pathlib.Path, but got 5. Pass the path"):
+            load(path=5)
 
 
 def test_sachs_refuses_files_that_do_not_fit(sachs_folder):
@@ -183,11 +209,11 @@ def test_bnlearn_refuses_broken_networks(tmp_path, edges, nodes, message):
     ("call", "message"),
     [
         (lambda: load_syntren(0), "`number` to be one of"),
-        (lambda: load_syntren(True), "`number` to be one of"),
         (lambda: load_dream4(6), "`number` to be one of"),
         (lambda: load_bnlearn("asia"), "`name` to be one of"),
-        (lambda: load_bnlearn(num_rows=0), "`num_rows` to be a positive integer"),
-        (lambda: simulate_alzheimer(2.5), "`num_rows` to be a positive integer"),
+        (lambda: load_bnlearn(True), "`name` to be one of"),
+        (lambda: load_bnlearn(num_rows=0), "`num_rows` to be at least 1, but got 0"),
+        (lambda: simulate_alzheimer(0), "`num_rows` to be at least 1, but got 0"),
         (lambda: load_alzheimer("x", visits="last"), "`visits` to be one of"),
         (lambda: load_sachs(path="no/such/folder"), "`path` to be an existing folder"),
     ],
@@ -195,6 +221,18 @@ def test_bnlearn_refuses_broken_networks(tmp_path, edges, nodes, message):
 def test_wrong_arguments_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "columns \\['node', .*but the file is empty"), (b"\xff\xfe\x81", "reading it failed")],
+)
+def test_unreadable_files_are_named(tmp_path, content, message):
+    _write(tmp_path / "ecoli70_edges.csv", "parent,child,coefficient\na,b,1\n")
+    (tmp_path / "ecoli70_nodes.csv").write_bytes(content)
+    with pytest.raises(ValueError, match="ecoli70_nodes.csv") as caught:
+        load_bnlearn(path=tmp_path)
+    assert re.search(message, str(caught.value))
 
 
 def test_real_data_is_frozen_and_may_have_no_extras():

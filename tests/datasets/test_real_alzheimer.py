@@ -73,9 +73,27 @@ def test_alzheimer_refuses_other_tables(tmp_path, old, new, message):
         load_alzheimer(tmp_path)
 
 
+@pytest.mark.filterwarnings("ignore:Could not infer format")  # pandas says so too where the first is no date
+@pytest.mark.parametrize("old", ["2006-05-02", "2012-03-05"])
+@pytest.mark.parametrize("new", ["soon", "2012-13-45"])
+def test_alzheimer_names_the_column_of_bad_dates(tmp_path, old, new):
+    (tmp_path / "ADNIMERGE.csv").write_text(ADNI.replace(old, new))
+    with pytest.raises(ValueError, match=f"Expected dates .* in the column EXAMDATE, but got \\['{new}'\\]"):
+        load_alzheimer(tmp_path, visits="first")
+    assert len(load_alzheimer(tmp_path).data) == 4  # for all visits no date is needed
+
+
+def test_alzheimer_refuses_an_empty_file(tmp_path):
+    (tmp_path / "ADNIMERGE.csv").touch()
+    with pytest.raises(ValueError, match="Expected the columns .* in '.*ADNIMERGE.csv', but the file is empty"):
+        load_alzheimer(tmp_path)
+
+
 def test_alzheimer_without_the_table_points_to_adni(tmp_path):
     with pytest.raises(DataNotFoundError, match="licensed.*adni.loni.usc.edu.*simulate_alzheimer"):
         load_alzheimer(tmp_path)
+    with pytest.raises(TypeError, match="`path` to be a text .* but got None.*adni.loni.usc.edu.*simulate_alzheimer"):
+        load_alzheimer(None)
 
 
 def test_simulated_cohort_follows_its_weights():
