@@ -5,7 +5,9 @@ import math
 import pytest
 
 from benchmarks.harness.report import write_report
-from benchmarks.harness.report.glance import Entry, Rival, chance_in_words, in_words, left_out_table, look
+from benchmarks.harness.report.after_the_fact import left_out_table
+from benchmarks.harness.report.glance import Verdict, chance_in_words, in_words, judge, verdict_table
+from benchmarks.harness.report.rivals import Entry, Rival, look
 from benchmarks.harness.report.summary import Mean
 from benchmarks.harness.store import Store
 from benchmarks.harness.task import Task
@@ -27,29 +29,76 @@ def _add(store, method, seed, error="", **metrics):
     store.append(task.row(error=error, kind="dag", cpu_seconds=1.0, **metrics))
 
 
-def _entry(setting, metric, peer, trivial=None):
-    return Entry(setting, (metric, "", "", "", ""), peer, trivial)
+def _verdict(setting, peer, trivial=None, draws=None):
+    mean = Mean(1.0, 0.1, 3)
+    one = Entry(setting, "SHD of one class", "exact", mean, peer, trivial, "2 × notears")
+    by_draws = None if draws is None else Entry(setting, "E[SHD]", "exact", mean, draws, None)
+    return Verdict(setting, 3, "exact", one, by_draws)
 
 
 def test_two_data_sets_are_told_apart_from_level_and_ahead():
-    ahead, equal = Rival("notears", Mean(1.95, 1.95, 2)), Rival("grasp", Mean(0.0, 0.0, 2))
-    behind = Rival("empty", Mean(-30.0, 0.1, 2))
-    lines = in_words([_entry("here", "E[SHD]", ahead, behind), _entry("here", "SHD of one class", equal, behind)])
-    few = "here (notears: ahead by 1.95 ± 1.95 in E[SHD] and grasp: equal in SHD of one class)"
-    assert f"Too few data sets to tell, with the mean difference from the best peer: {few}." in lines
-    words = ("Ahead of", "Level with", "Behind")
-    assert [f"{side} the best peer: nowhere." in lines for side in words] == [True] * 3
-    assert "Not clearly better than a trivial method: nowhere." in lines
-    few = "here (empty: behind by 30.00 ± 0.10 in E[SHD] and empty: behind by 30.00 ± 0.10 in SHD of one class)"
-    assert lines[-1] == f"Too few data sets to tell from a trivial method: {few}."
-    assert _entry("here", "E[SHD]", ahead).row()[5] == "too few sets (ahead by 1.95 ± 1.95)"
-    assert _entry("here", "E[SHD]", behind).row()[5] == "too few sets (behind by 30.00 ± 0.10)"
+    few = Rival("notears", Mean(1.95, 1.95, 2))
+    lines = in_words([_verdict("here", few, Rival("empty", Mean(-30.0, 0.1, 2)))])
+    assert lines == [
+        "**Ahead of the best peer**: nowhere.",
+        "**Behind it**: nowhere.",
+        "**Two data sets, which are too few to tell**: here (notears by 1.9).",
+        "**Not shown to be better than a trivial method**: here (empty).",
+    ]
 
 
 def test_three_data_sets_are_enough():
-    lines = in_words([_entry("here", "E[SHD]", Rival("notears", Mean(1.0, 0.1, 3)))])
-    assert "Ahead of the best peer: here (notears)." in lines
-    assert [line.endswith(": nowhere.") for line in lines if line.startswith("Too few")] == [True]
+    lines = in_words([_verdict("here", Rival("notears", Mean(1.0, 0.1, 3)), Rival("empty", Mean(9.0, 0.1, 3)))])
+    assert lines == ["**Ahead of the best peer**: here (notears by 1.0).", "**Behind it**: nowhere."]
+
+
+def test_doubts_and_other_configurations_are_told():
+    level, behind = Rival("notears", Mean(0.1, 0.2, 3)), Rival("dagma", Mean(-2.0, 0.1, 3))
+    ahead = Rival("notears", Mean(4.0, 0.1, 3))
+    verdict = _verdict("here", level, Rival("empty", Mean(9.0, 0.1, 3)), draws=behind)
+    best = Entry("here", "SHD of one class", "spline", Mean(0.5, 0.1, 3), ahead, None)
+    lines = in_words([Verdict("here", 3, "exact", verdict.one, verdict.draws, best)])
+    assert "**Level with it**: here (notears)." in lines
+    assert "**Behind by the mean over draws**, which counts doubts: here." in lines
+    assert lines[-1] == "**Another configuration of ours does better there**: here (spline, 0.5: ahead)."
+
+
+def test_a_setting_without_a_peer_is_told():
+    assert "**No peer has an answer on all data sets**: here." in in_words([_verdict("here", None)])
+
+
+def test_rows_of_the_table(store):
+    for method, values in SHD.items():
+        for seed, value in enumerate(values):
+            _add(store, method, seed, expected_shd=value, class_shd=value - 1.0)
+    verdict = judge("here", store.read(), "expected_shd", "relaxed")
+    assert verdict_table([verdict]).rows == [
+        [
+            "here (3)",
+            "relaxed",
+            "2.3",
+            "notears 5.0",
+            "**ahead** by 2.7 ± 1.9",
+            "empty 8.0 (ahead)",
+            "3.3",
+            "notears 6.0",
+            "**ahead** by 2.7 ± 1.9",
+            "1 ×",
+        ]
+    ]
+    assert verdict.best.ours == "exact"
+
+
+def test_a_truth_without_a_class_is_compared_by_one_graph(store):
+    for method, values in SHD.items():
+        for seed, value in enumerate(values):
+            _add(store, method, seed, expected_shd=value, shd=value + 1.0)
+    verdict = judge("here", store.read(), "expected_shd", "exact")
+    assert (verdict.one.metric, verdict.one.mean.value) == ("SHD", pytest.approx(11 / 3))
+
+
+def test_a_configuration_without_all_answers_is_not_compared(store):
+    assert judge("here", store.read(), "expected_shd", "spline").row()[2:] == ["–"] * 8
 
 
 def test_tests_are_counted():
@@ -63,9 +112,8 @@ def test_tests_are_counted():
         "one": Mean(5.0, math.nan, 1),
         "none": Mean(math.nan, math.nan, 0),
     }
-    entries = [_entry(name, "E[SHD]", Rival("notears", gap), Rival("empty", gap)) for name, gap in gaps.items()]
-    entries.append(_entry("alone", "E[SHD]", None))
-    words = chance_in_words(entries)
+    verdicts = [_verdict(name, Rival("notears", gap), Rival("empty", gap)) for name, gap in gaps.items()]
+    words = chance_in_words([*verdicts, _verdict("alone", None)])
     assert "8 t-tests, 4 of them with a difference" in words
     assert "5 % of them, which is 0.4, would come out as a difference by chance" in words
 
@@ -85,8 +133,7 @@ def test_peers_left_out_are_compared_on_what_they_finished(store):
         ["here", "E[SHD]", "golem", "1 of 3 sets", "8.00", "exact: 1.00"],
         ["here", "E[SHD]", "dagma", "2 of 3 sets", "5.50 ± 0.50", "exact: 3.50 ± 0.50"],
     ]
-    again = _entry("here", "SHD of one class", None)
-    again = Entry(again.setting, again.cells, None, None, "exact", 3, entries[0].left_out)
+    again = Entry("here", "SHD of one class", "exact", Mean(1.0, 0.1, 3), None, None, "–", entries[0].left_out)
     assert left_out_table([*entries, again]).rows == left_out_table(entries).rows  # a peer is told once
 
 
@@ -95,13 +142,14 @@ def test_ours_there_is_the_method_of_the_glance(store):
     _add(store, "dagma", 2, expected_shd=6.0)
     _add(store, "collapsed-dense", 2, expected_shd=0.0)
     entry = look("here", store.read(), "expected_shd")
-    assert entry.cells[1].startswith("exact")
+    assert entry.ours == "exact"
     assert left_out_table([entry]).rows == [["here", "E[SHD]", "dagma", "1 of 3 sets", "6.00", "exact: 4.00"]]
 
 
 def test_the_report_tells_both(store, tmp_path):
     _add(store, "dagma", 2, expected_shd=6.0)
-    text = write_report(store, tmp_path / "out", size="smoke")[0].read_text()
-    glance, _, rest = text.partition("### Peers that finished on some of the sets")
-    assert "The table has 2 t-tests" in glance
-    assert "dagma | 1 of 3 sets | 6.00 | exact: 4.00 |" in rest.partition("###")[0]
+    written = write_report(store, tmp_path / "out", size="smoke")
+    report, details = written[0].read_text(), written[2].read_text()
+    assert "Behind the table are 0 t-tests" in report  # the one that stands for the library was not run
+    rest = details.partition("### Peers with answers on some of the sets")[2]
+    assert "dagma | 1 of 3 sets | 6.00 | exact: 4.00 |" in rest

@@ -5,16 +5,19 @@ import math
 
 import pytest
 
+from benchmarks.harness.cli import RESULTS
 from benchmarks.harness.columns import COLUMNS
 from benchmarks.harness.methods import METHODS
-from benchmarks.harness.report import write_report
-from benchmarks.harness.report.coverage import coverage_table
+from benchmarks.harness.report import count_in_words, write_report
+from benchmarks.harness.report.after_the_fact import metrics_of
+from benchmarks.harness.report.coverage import coverage_table, limits_in_words
 from benchmarks.harness.report.document import Document, Table
-from benchmarks.harness.report.glance import Rival, at_a_glance, in_words, look, metrics_of
+from benchmarks.harness.report.glance import at_a_glance, in_words, judge
 from benchmarks.harness.report.peer_by_peer import Contest, peer_by_peer
 from benchmarks.harness.report.published import read_published
+from benchmarks.harness.report.rivals import Rival, look
 from benchmarks.harness.report.summary import Mean, groups_of, times
-from benchmarks.harness.report.tables import failures, group_table
+from benchmarks.harness.report.tables import cases_table, failures, group_table, no_answers
 from benchmarks.harness.store import Store
 from benchmarks.harness.suites import SUITES, get_suite
 from benchmarks.harness.task import Task
@@ -73,17 +76,57 @@ def test_coverage_tells_what_was_left_out(store):
 
 def test_failures_are_told(store):
     assert failures(store.read()) == ["`pc`, 1 × (er-5-5): time-out: not finished after 5 s"]
+    store.append(Task("linear", "er-5-5", "pc", 1, "smoke").row(error="skipped: 5 s or more with 2 nodes"))
+    store.append(Task("linear", "er-5-5", "ges", 1, "smoke").row(error="wrong output: a self-loop"))
+    store.append(Task("linear", "er-5-5", "exact", 2, "smoke").row(error="not applicable: too many nodes"))
+    told = "pc (1 × time-out, 1 × predicted to take longer than the limit), ges (1 × error)"
+    assert no_answers(store.read()) == f"Without an answer: {told}."
+    rows = store.read()
+    assert no_answers(rows[rows["error"] == ""]) == ""
 
 
-def test_glance_compares_on_the_same_data(store):
+def test_limits_are_told_of_the_rows_that_ended_there(store):
+    store.append(Task("linear", "er-5-5", "golem", 1, "smoke", 60.0).row(error="time-out: not finished after 60 s"))
+    words = limits_in_words(store.read())
+    assert "Runs of peers that ended at their limit: 1 at 60 s, 1 at 600 s." in words  # the row has its limit
+    assert "Runs of ours that ended" not in words
+    assert "The longest of ours that finished took 1 CPU seconds." in words
+
+
+def test_a_short_table_leaves_out_who_has_no_answer(store):
+    text = group_table(store.read(), short=True).markdown()
+    assert "| pc |" not in text
+    assert "MiB" not in text
+    assert "| exact | 2/2 | **2.00 ± 1.00** | **1.0 ± 0.0** |" in text
+
+
+def test_cases_in_one_table(store):
+    store.append(Task("linear", "sf-5-5", "exact", 0, "smoke").row(error="", expected_shd=7.0, cpu_seconds=2.0))
+    rows = store.read()
+    rows = rows[rows["method"].isin(["exact", "empty"])]
+    table = cases_table(rows, ["sf-5-5", "none", "er-5-5"], ("expected_shd", "cpu_seconds"))
+    assert table.header == ["case", "exact: E[SHD]", "exact: CPU s", "empty: E[SHD]", "empty: CPU s"]
+    assert table.rows == [
+        ["sf-5-5", "7.00", "2.0", "–", "–"],
+        ["er-5-5", "2.00 ± 1.00", "1.0 ± 0.0", "9.00 ± 0.00", "1.0 ± 0.0"],
+    ]
+
+
+def test_the_best_are_compared_on_the_same_data(store):
     entry = look("linear", store.read(), "expected_shd")
-    assert entry.cells[1] == "exact: 2.00 ± 1.00 (1.0 s)"
-    assert entry.peer.name == "notears"
+    assert (entry.ours, entry.mean.text()) == ("exact", "2.00 ± 1.00")
+    assert (entry.peer.name, entry.peer.mean.value) == ("notears", 5.5)
     assert (entry.peer.gap.value, entry.peer.gap.error) == (3.5, pytest.approx(0.5))  # of 3 and 4
     assert entry.peer.outcome == "too few"  # of two sets: t is 7, and 12.7 would be needed
-    assert entry.peer.text() == "too few sets (ahead by 3.50 ± 0.50)"
+    assert entry.peer.text() == "too few sets (ahead by 3.5 ± 6.4)"
     assert (entry.trivial.name, entry.trivial.text()) == ("equal-variance", "too few sets (equal)")
-    assert entry.cells[4] == "0.25 × CPU of notears"
+    assert entry.cost == "0.25 × notears"
+
+
+def test_a_named_method_is_compared_whatever_it_scored(store):
+    entry = look("linear", store.read(), "expected_shd", "relaxed")
+    assert (entry.ours, entry.peer.gap.value) == ("relaxed", 3.25)
+    assert look("linear", store.read(), "expected_shd", "spline") is None  # not run
 
 
 @pytest.mark.parametrize(
@@ -94,7 +137,7 @@ def test_glance_compares_on_the_same_data(store):
         (-3.2, 1.24, 6, "behind"),
         (0.8, math.nan, 1, "nearer"),
         (-0.8, math.nan, 1, "farther"),
-        (0.0, math.nan, 1, "level"),
+        (0.0, math.nan, 1, "as near"),
         (2.0, 0.0, 3, "ahead"),
         (2.0, 0.0, 2, "too few"),
         (-9.0, 0.1, 2, "too few"),
@@ -105,6 +148,23 @@ def test_glance_compares_on_the_same_data(store):
 )
 def test_outcomes(value, error, count, outcome):
     assert Rival("notears", Mean(value, error, count)).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "count", "text"),
+    [
+        (3.2, 1.24, 6, "**ahead** by 3.2 ± 3.2"),
+        (-3.0, 1.0, 6, "**behind** by 3.0 ± 2.6"),
+        (3.0, 1.24, 6, "level (ahead by 3.0 ± 3.2)"),
+        (0.0, 1.0, 6, "level (behind by 0.0 ± 2.6)"),
+        (0.001, 0.001, 6, "equal"),
+        (0.8, math.nan, 1, "nearer by 0.8, one set"),
+        (0.0, math.nan, 1, "as near, one set"),
+        (math.nan, math.nan, 0, "not comparable"),
+    ],
+)
+def test_outcomes_in_words(value, error, count, text):
+    assert Rival("notears", Mean(value, error, count)).text() == text
 
 
 def test_a_mean_of_fewer_sets_is_marked_and_not_the_best(store):
@@ -127,7 +187,7 @@ def test_a_method_that_did_not_finish_is_not_first(store):
     store.append(Task("linear", "er-5-5", "exact", 2, "smoke").row(error="time-out"))
     for method in ("relaxed", "notears", "equal-variance"):
         store.append(Task("linear", "er-5-5", method, 2, "smoke").row(error="", expected_shd=3.0, cpu_seconds=1.0))
-    assert look("linear", store.read(), "expected_shd").cells[1].startswith("relaxed")
+    assert look("linear", store.read(), "expected_shd").ours == "relaxed"
 
 
 def test_a_method_without_the_metric_on_some_data_is_not_compared_by_it(store):
@@ -154,21 +214,6 @@ def test_glance_takes_all_kinds_of_graph_together():
     assert titles == ["er-500-500", "all-100-100"]  # of 500 nodes there is one kind
 
 
-def test_words_name_the_metric_where_only_one_says_so(store):
-    for method, (graph, one_class) in {"exact": (1.0, 3.0), "notears": (2.0, 2.0)}.items():
-        task = Task("nonlinear", "er-5-5", method, 0, "smoke")
-        store.append(task.row(error="", expected_shd=graph, class_shd=one_class, cpu_seconds=1.0))
-    rows = store.read()
-    rows = rows[rows["suite"] == "nonlinear"]
-    lines = in_words([look("here", rows, metric) for metric in ("expected_shd", "class_shd")])
-    assert "One data set, and nearer to the truth than the best peer: here by E[SHD] (notears)." in lines
-    assert "One data set, and farther from the truth than the best peer: here by SHD of one class (notears)." in lines
-    rows = rows.assign(class_shd=rows["expected_shd"])
-    lines = in_words([look("here", rows, metric) for metric in ("expected_shd", "class_shd")])
-    assert "One data set, and nearer to the truth than the best peer: here (notears)." in lines
-    assert "One data set, and farther from the truth than the best peer: nowhere." in lines
-
-
 def test_peer_by_peer_counts_the_data_sets_that_both_finished(store):
     for method, seed, value in (("golem", 0, 0.8), ("dagma", 1, 2.0), ("notears", 2, 0.0), ("exact", 2, 2.0)):
         task = Task("linear", "er-5-5", method, seed, "smoke")
@@ -191,10 +236,10 @@ def test_a_peer_that_learns_nothing_is_told(store):
         store.append(task.row(error="", expected_shd=value, kind="dag", **costs))
     rows = store.read()
     rows = rows[rows["suite"] == "nonlinear"]
-    lines = in_words([look("here", rows, "expected_shd")])
-    farther = "One data set, and farther from the truth than the best peer"
-    assert f"{farther}: here (notears, whose graphs are empty)." in lines
-    assert "Not clearly better than a trivial method: here (empty)." in lines
+    rows["class_shd"] = rows["expected_shd"]
+    lines = in_words([judge("here", rows, "expected_shd", "exact")])
+    assert "**One data set, which allows no test**: here (notears, farther by 1.0, with empty graphs)." in lines
+    assert "**Not shown to be better than a trivial method**: here (empty)." in lines
     assert peer_by_peer([Contest("here", rows, "expected_shd", "exact")]).rows[0][-1] == "here (1, empty graphs)"
 
 
@@ -228,16 +273,24 @@ def test_files_of_the_report(store, tmp_path):
         store.append(row)
     written = write_report(store, tmp_path / "out", size="smoke")
     names = [path.name for path in written]
-    assert names[:2] == ["report.md", "report.html"]
+    assert names[:4] == ["report.md", "report.html", "details.md", "details.html"]
     assert "linear-all-5-5-dots.png" in names
     assert all(path.stat().st_size > 100 for path in written)
-    text = written[0].read_text()
-    assert "Ahead of the best peer: linear: all-5-5 (notears)." in text
-    assert "linear: er-5-5" not in text  # a section, not a line at a glance
+    text, page, details, _ = (path.read_text() for path in written[:4])
+    glance = text.partition("### What was run")[0]
+    assert "linear: all-5-5 (3)" in glance
+    assert "linear: er-5-5" not in text  # a part of it
+    assert "### er-5-5" in details
     assert "146.5" in text
-    page = written[1].read_text()
     assert page.count("<table>") == text.count("| --- |")
-    assert "<b>ahead</b> by 3.67 ± 0.33" in page  # of 3, 4 and 4
+    assert "| linear: all-5-5 | E[SHD] | exact: 1.67 ± 0.67 | notears: 5.33 ± 0.88 |" in details
+    assert "**ahead** by 3.7 ± 1.4" in details  # of 3, 4 and 4
+
+
+def test_the_stored_report_is_of_the_stored_rows():
+    rows = Store(RESULTS / "rows.csv").read()
+    told = count_in_words(rows[rows["size"] == "full"])
+    assert told in (RESULTS / "report.md").read_text(), "run `python -m benchmarks report` after a sweep"
 
 
 def test_no_rows(tmp_path):

@@ -189,16 +189,18 @@ def test_nothing_to_draw_where_all_runs_failed(store, tmp_path):
     assert steps_table(store.read()).rows[0] == ["relaxed, one step (error at 16)"]
 
 
-def test_time_outs_are_drawn_hollow_at_their_limit(store, drawn, tmp_path):
+def test_time_outs_are_drawn_hollow_after_their_seconds(store, drawn, tmp_path):
     for num_nodes in (16, 32, 64):
         add_fit(store, "relaxed", num_nodes, cpu=num_nodes)
     add_fit(store, "relaxed", 128, cpu=99.0, **late(600.0))
     scaling.against_size(store.read(), tmp_path)
     time, _, memory, _ = drawn[0].axes
-    (mark,) = [line for line in time.lines if line.get_markerfacecolor() == "white"]
-    assert (list(mark.get_xdata()), list(mark.get_ydata())) == ([128], [600.0])
-    (arrow,) = time.texts
-    assert (arrow.xy, arrow.xyann[1] > 0) == ((128, 600.0), True)
+    mark, *stars = [line for line in time.lines if line.get_markerfacecolor() == "white"]
+    assert (list(mark.get_xdata()), list(mark.get_ydata())) == ([128], [99.0])  # of CPU time, as the others
+    arrow, *names = time.texts
+    assert (arrow.xy, arrow.xyann[1] > 0) == ((128, 99.0), True)
+    assert [(star.get_marker(), *star.get_xydata()[0]) for star in stars] == [("*", 500, 146.5), ("*", 500, 1.25)]
+    assert [name.get_text() for name in names] == ["NOTEARS", "PIVID"]  # published
     assert list(time.lines[0].get_xdata()) == [16, 32, 64]
     assert [text.get_text() for text in time.get_xticklabels()] == ["16", "32", "64", "128"]
     assert not memory.texts

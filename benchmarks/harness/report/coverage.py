@@ -10,10 +10,11 @@ from benchmarks.harness.methods import METHODS
 from benchmarks.harness.report.document import Table
 from benchmarks.harness.report.summary import finished
 from benchmarks.harness.report.tables import SECTIONS
+from benchmarks.harness.sweep import time_waited
 
 READING = (
     "Data sets that a method finished, out of those that any method was run on; in brackets those that it was run on "
-    "without an answer (a time-out, an error, or a prediction: too slow with far fewer nodes). A dash: not run there."
+    "without an answer (a time-out, an error, or a prediction that it would take too long). A dash: not run there."
 )
 
 
@@ -50,3 +51,20 @@ def _text(num_done: int, num_failed: int, num_sets: int) -> str:
     if not num_done + num_failed:
         return "–"
     return f"{num_done}/{num_sets}" + (f" ({num_failed})" if num_failed else "")
+
+
+def limits_in_words(rows: pd.DataFrame) -> str:
+    """Which time limits runs had that ended there, peers' and ours, and how long those of ours took that did not."""
+    groups = rows["method"].map(lambda name: METHODS[name].group if name in METHODS else "")
+    out = rows[rows["error"].str.startswith("time-out")]
+    sentences = ["Time limits are CPU seconds of one fit (wall time in earlier rows) and not the same everywhere."]
+    for group, words in {"peers": "Runs of peers", "own": "Runs of ours"}.items():
+        texts = out.loc[groups[out.index] == group, ["error", "time_limit"]].astype(object).fillna("")
+        waited = pd.Series([time_waited(row) for row in texts.to_dict("records")], dtype=float)
+        if len(waited):
+            counts = ", ".join(f"{count} at {limit:g} s" for limit, count in waited.value_counts().sort_index().items())
+            sentences.append(f"{words} that ended at their limit: {counts}.")
+    longest = rows.loc[(groups == "own") & (rows["error"] == ""), "cpu_seconds"].max()
+    if longest == longest:
+        sentences.append(f"The longest of ours that finished took {longest:.0f} CPU seconds.")
+    return " ".join(sentences)

@@ -10,70 +10,86 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from benchmarks.harness.report.figures import COLOURS, panels_of, save
-from benchmarks.harness.report.glance import Entry, Rival
+from benchmarks.harness.report.glance import Verdict
+from benchmarks.harness.report.rivals import Rival
 
-KINDS = {"peers": ("o", -0.14, "best peer"), "trivial": ("D", 0.14, "best trivial method")}
-TICKS = (-100, -30, -10, -3, -1, 0, 1, 3, 10, 30, 100)
+KINDS = {
+    "one": ("o", -0.22, COLOURS["peers"], "against the best peer, one answer"),
+    "draws": ("s", 0.0, "tab:cyan", "the same by the mean over draws"),
+    "trivial": ("D", 0.22, COLOURS["trivial"], "against the best trivial method, one answer"),
+}
+TICKS = (-100, -30, -10, -3, 0, 3, 10, 30, 100)
 CAPTION = (
-    "The library's best method against the best peer and the best trivial method on the same data sets: links by which "
-    "it is nearer to the truth (right, ahead) or farther from it (left, behind), means with standard errors; hollow "
-    "where there are too few data sets for a test. Names of the rivals, and CPU seconds as a multiple of the peer's"
+    "One configuration of the library on each setting: links by which it is nearer to the truth than the best peer and "
+    "the best trivial method (right, ahead) or farther from it (left, behind); lines are 95 % intervals, and marks are "
+    "filled where a t-test finds a difference. Right: the rivals by one answer, and our CPU seconds over the peer's"
 )
 
 
-def gaps(entries: Sequence[Entry], path: Path) -> Path | None:
-    """One line a setting and metric.
+def gaps(verdicts: Sequence[Verdict], path: Path) -> Path | None:
+    """One line a setting.
 
-    :param entries: of the table at a glance.
+    :param verdicts: of the table at a glance.
     :param path: of the picture.
     """
-    shown = [entry for entry in entries if entry.peer is not None or entry.trivial is not None]
+    shown = [verdict for verdict in verdicts if _rivals(verdict)]
     if not shown:
         return None
-    figure, axes = panels_of(1, 1, (12, 1.6 + 0.34 * len(shown)))
+    figure, axes = panels_of(1, 1, (12, 1.4 + 0.38 * len(shown)))
     axis = axes[0, 0]
     axis.axvline(0.0, color="black", linewidth=1)
-    for place, entry in enumerate(shown):
-        for kind, rival in (("peers", entry.peer), ("trivial", entry.trivial)):
-            if rival is not None and rival.gap.count:
-                _mark(axis, place, kind, rival)
-        beside = [rival.title if rival else "–" for rival in (entry.peer, entry.trivial)]
-        cost = entry.cells[4].split(" of ")[0] if entry.peer else ""
-        text = f"{beside[0]} | {beside[1]}" + (f" | {cost}" if cost not in ("", "–") else "")
-        axis.annotate(
-            text, (1.01, place), xycoords=("axes fraction", "data"), va="center", fontsize=8, annotation_clip=False
-        )
-    header = "best peer | best trivial | our CPU"
-    axis.annotate(header, (1.01, 1.01), xycoords="axes fraction", fontsize=8, fontweight="bold", annotation_clip=False)
-    axis.set_xscale("symlog", linthresh=1, linscale=0.6)
-    largest = max(abs(bound) for bound in axis.get_xlim())
+    for place, verdict in enumerate(shown):
+        for kind, rival in _rivals(verdict).items():
+            _mark(axis, place, kind, rival)
+        where = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8.5, "annotation_clip": False}
+        axis.annotate(_beside(verdict), (1.01, place), **where)
+    header = "peer | trivial | our CPU"
+    axis.annotate(header, (1.01, 1.01), xycoords="axes fraction", fontsize=9, fontweight="bold", annotation_clip=False)
+    axis.set_xscale("symlog", linthresh=3, linscale=0.8)
+    largest = 1.1 * max(abs(bound) for bound in axis.get_xlim())
     axis.set_xlim(-largest, largest)
     ticks = [tick for tick in TICKS if abs(tick) <= largest]
     axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axis.set_yticks(range(len(shown)), [f"{entry.setting}, {entry.cells[0]}" for entry in shown], fontsize=9)
+    axis.set_yticks(range(len(shown)), [f"{verdict.setting} ({verdict.num_sets})" for verdict in shown], fontsize=9)
     axis.set_ylim(len(shown) - 0.5, -0.5)
     for place in range(0, len(shown), 2):
         axis.axhspan(place - 0.5, place + 0.5, color="0.96", zorder=0)
-    axis.set_xlabel("← behind        links nearer to the truth        ahead →")
+    axis.set_xlabel("← behind        links nearer to the truth (log beyond 3)        ahead →")
     marks = [
-        Line2D([], [], marker=mark, linestyle="", color=COLOURS[kind], label=f"against the {label}")
-        for kind, (mark, _, label) in KINDS.items()
+        Line2D([], [], marker=marker, linestyle="", color=colour, label=label)
+        for marker, _, colour, label in KINDS.values()
     ]
-    hollow = Line2D([], [], marker="o", linestyle="", color="0.3", markerfacecolor="white", label="one or two sets")
-    figure.legend(handles=[*marks, hollow], loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    hollow = {"color": "0.3", "markerfacecolor": "white", "linestyle": ""}
+    marks.append(Line2D([], [], marker="o", label="hollow: no difference shown", **hollow))
+    figure.legend(handles=marks, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     return save(figure, path)
 
 
+def _rivals(verdict: Verdict) -> dict[str, Rival]:
+    """The comparisons that there are."""
+    found = {
+        "one": verdict.one and verdict.one.peer,
+        "draws": verdict.draws and verdict.draws.peer,
+        "trivial": verdict.one and verdict.one.trivial,
+    }
+    return {kind: rival for kind, rival in found.items() if rival is not None and rival.gap.count}
+
+
+def _beside(verdict: Verdict) -> str:
+    rivals = [verdict.one.peer, verdict.one.trivial] if verdict.one else [None, None]
+    names = [rival.name if rival else "–" for rival in rivals]
+    return " | ".join([*names, verdict.row()[-1]])
+
+
 def _mark(axis: Axes, place: int, kind: str, rival: Rival) -> None:
-    marker, shift, _ = KINDS[kind]
-    colour = COLOURS[kind]
+    marker, shift, colour, _ = KINDS[kind]
     axis.errorbar(
         rival.gap.value,
         place + shift,
-        xerr=np.nan_to_num(rival.gap.error),
+        xerr=np.nan_to_num(rival.half_width),
         marker=marker,
-        markersize=6,
+        markersize=5,
         linewidth=1.2,
         color=colour,
-        markerfacecolor=colour if rival.gap.count > 2 else "white",
+        markerfacecolor=colour if rival.outcome in ("ahead", "behind") else "white",
     )

@@ -13,13 +13,13 @@ from benchmarks.harness.report.summary import finished, is_empty, paired, times
 
 SAME = 0.5  # of a link: less is a doubt, not another graph
 READING = (
-    "Each peer against one configuration of this library that is fixed beforehand, data set by data set, wherever "
-    "both finished: splines on data from networks, everywhere else `collapsed-sparse`, which is what `PIVID()` does. "
-    "That is not always the best of ours, which the table above has. Where a suite says that the noise is known, ours "
-    "are told; peers get the data in units that suit them. *Nearer*: the distance to the true graph is smaller by "
-    "half a link or more; for a peer that returns an equivalence class that of one class, else E[SHD] or "
-    "E[CPDAG-SHD], which count our doubts. *No distance*: a peer's graph has cycles, or the true one has and the peer "
-    "returns a class. *Predicted*: not run, for it was too slow with far fewer nodes. CPU: the median ratio of a "
+    "Each peer against the configuration that stands for the library at a glance, data set by data set, wherever both "
+    "finished. Where a suite says that the noise is known, ours are told, and linear peers get the data in units in "
+    "which the noise has scale 1; on other data all get the units of the suite, which penalties need not suit. "
+    "*Nearer*: the distance to the true graph is smaller by half a link or more; for a peer that returns an "
+    "equivalence class that of one class, else E[SHD] or E[CPDAG-SHD], which count our doubts. *No distance*: a "
+    "peer's graph has cycles, or the true one has and the peer returns a class. *Predicted*: not run, for it took "
+    "longer than the time limit on data with at most half the nodes or a tenth of the rows. CPU: the median ratio of a "
     "peer's seconds to ours; above 1 ours is faster."
 )
 HEADER = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from matplotlib.lines import Line2D
 from benchmarks.harness.methods import METHODS, PEER, TRIVIAL
 from benchmarks.harness.report.document import Table
 from benchmarks.harness.report.figures import panels_of, save
+from benchmarks.harness.report.published import read_published
 from benchmarks.harness.report.summary import finished
 
 COSTS = {"cpu_seconds": "CPU seconds", "growth": "memory above imports"}
@@ -185,10 +187,13 @@ def against_size(rows: pd.DataFrame, folder: Path) -> Path | None:
                 _draw_timeouts(axis, part, size, styles(rows))
             else:
                 axis.axhline(imports(rows), color="0.5", linestyle=":", zorder=0)
+    if not parts["num_nodes"].empty:
+        _draw_published(axes[0, 0])
     marks = [Line2D([], [], label=name, **style) for name, style in styles(rows).items()]
     hollow = {"marker": "o", "markerfacecolor": "white", "color": "0.3", "linestyle": ""}
     marks.append(Line2D([], [], label="imported libraries alone", color="0.5", linestyle=":"))
-    marks.append(Line2D([], [], label="hollow, arrow up: not finished after so many wall seconds", **hollow))
+    marks.append(Line2D([], [], label="hollow, arrow up: not finished after so many CPU seconds", **hollow))
+    marks.append(Line2D([], [], label="published: wall seconds elsewhere", **{**hollow, "marker": "*"}))
     figure.legend(handles=marks, loc="outside upper center", ncols=4, frameon=False)
     return save(figure, folder / "scaling.png")
 
@@ -215,9 +220,21 @@ def _draw(axis: Any, part: pd.DataFrame, size: str, cost: str, look: dict[str, d
 
 
 def _draw_timeouts(axis: Any, part: pd.DataFrame, size: str, look: dict[str, dict[str, Any]]) -> None:
-    late = part[part["error"].str.startswith("time-out") & part["wall_seconds"].notna()]
+    late = part[part["error"].str.startswith("time-out")]
+    late = late.assign(waited=late["cpu_seconds"].fillna(late["wall_seconds"])).dropna(subset="waited")
     axis.margins(y=0.15)  # room for the arrows
-    for (name, value), limit in late.groupby(["method", size])["wall_seconds"].max().items():
+    for (name, value), limit in late.groupby(["method", size])["waited"].max().items():
         axis.plot(value, limit, linestyle="", markerfacecolor="white", **look[name])
         arrow = {"arrowstyle": "<-", "color": look[name]["color"], "shrinkB": 4}  # its head is where the text would be
         axis.annotate("", xy=(value, limit), xytext=(0, 20), textcoords="offset points", arrowprops=arrow)
+
+
+def _draw_published(axis: Any) -> None:
+    """Stars for what others published of whole fits, each with its name."""
+    for figure in read_published():
+        found = re.match(FIT, figure.group)
+        if figure.suite == "scaling" and found and figure.metric == "wall_seconds":
+            place = (int(found["num_nodes"]), float(figure.value))
+            axis.plot(*place, marker="*", markersize=10, markerfacecolor="white", color="0.3", linestyle="")
+            where = {"textcoords": "offset points", "ha": "right", "va": "center", "fontsize": 8, "color": "0.3"}
+            axis.annotate(figure.method.removesuffix(" (published)"), place, xytext=(-8, 0), **where)

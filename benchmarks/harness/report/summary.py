@@ -80,28 +80,21 @@ def finished(rows: pd.DataFrame) -> pd.DataFrame:
 
 def means(rows: pd.DataFrame, metric: str) -> dict[str, Mean]:
     """The mean of each method, in the order of the tables."""
-    good = finished(rows)
+    good = rows.loc[rows["error"] == "", ["method", metric]]
+    found = {str(name): Mean.of(values) for name, values in good.groupby("method")[metric]}
     present = set(rows["method"])
-    return {name: Mean.of(good.loc[good["method"] == name, metric]) for name in METHODS if name in present}
+    return {name: found.get(name, Mean.of(good[metric][:0])) for name in METHODS if name in present}
 
 
 def complete_means(rows: pd.DataFrame, metric: str) -> dict[str, Mean]:
     """The means of the methods that have this metric for everything that any method was run on."""
     num_sets = len(rows[["case", "seed"]].drop_duplicates())
-    found = means(rows, metric)
-    return {name: mean for name, mean in found.items() if is_complete(rows, name) and mean.count == num_sets}
-
-
-def is_complete(rows: pd.DataFrame, method: str) -> bool:
-    """Whether a method finished on everything that any method was run on."""
-    wanted = set(zip(rows["case"], rows["seed"], strict=True))
-    good = finished(rows[rows["method"] == method])
-    return wanted == set(zip(good["case"], good["seed"], strict=True))
+    return {name: mean for name, mean in means(rows, metric).items() if mean.count == num_sets}
 
 
 def is_empty(rows: pd.DataFrame, method: str) -> bool:
     """Whether all graphs that a method returned are empty."""
-    links = finished(rows[rows["method"] == method])["nnz"]
+    links = rows.loc[(rows["method"] == method) & (rows["error"] == ""), "nnz"]
     return bool(len(links) and (links == 0).all())
 
 
@@ -116,7 +109,7 @@ def best(candidates: dict[str, Mean], metric: str) -> str | None:
 
 def paired(rows: pd.DataFrame, first: str, second: str, metric: str) -> tuple[pd.Series, pd.Series]:
     """A metric of two methods on the same data sets, those that both finished."""
-    good = finished(rows).set_index(["case", "seed"])
+    good = finished(rows[["case", "seed", "method", "error", metric]]).set_index(["case", "seed"])
     ours, theirs = (good.loc[good["method"] == name, metric] for name in (first, second))
     return ours.align(theirs, join="inner")
 

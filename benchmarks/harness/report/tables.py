@@ -1,4 +1,4 @@
-"""The table of a group of cases: methods against metrics."""
+"""Tables of a suite: methods against metrics, cases against methods, and what had no answer."""
 
 from __future__ import annotations
 
@@ -28,20 +28,26 @@ METRIC_COLUMNS = {
 }
 COST_COLUMNS = {"wall_seconds": ("seconds", 1), "cpu_seconds": ("CPU s", 1), "memory": ("MiB", 0)}
 NO_BEST = ("nnz", "memory")  # neither more nor fewer links are better in themselves
+SHORT = ("expected_shd", "shd", "f1", "nnz", "cpdag_shd", "class_shd", "average_precision", "ece", "cpu_seconds")
 
 
-def group_table(rows: pd.DataFrame, published: Sequence[Published] = ()) -> Table:
+def group_table(rows: pd.DataFrame, published: Sequence[Published] = (), *, short: bool = False) -> Table:
     """Methods by section; the best of those that are not trivial in bold.
 
     :param rows: those of the cases of one group.
     :param published: figures of others, for a section of their own.
+    :param short: whether to leave out some metrics, and the methods without any answer.
     """
+    numbers = {name for name in (*METRIC_COLUMNS, "wall_seconds", "cpu_seconds", "peak_memory") if name in rows}
+    rows = rows[["case", "seed", "method", "error", *sorted(numbers)]]
     rows = rows.assign(memory=rows["peak_memory"] / 2**20)
-    columns = METRIC_COLUMNS | COST_COLUMNS
-    columns = {name: shown for name, shown in columns.items() if finished(rows)[name].notna().any()}
+    good = finished(rows)
+    columns = {name: shown for name, shown in (METRIC_COLUMNS | COST_COLUMNS).items() if good[name].notna().any()}
+    if short:
+        columns = {name: shown for name, shown in columns.items() if name in SHORT}
     table = Table(["method", "runs", *(label for label, _ in columns.values())])
     cells = {name: _column(rows, name, digits) for name, (_, digits) in columns.items()}
-    present = set(rows["method"])
+    present = set(good["method"] if short else rows["method"])
     for group, title in SECTIONS.items():
         names = [name for name, method in METHODS.items() if name in present and method.group == group]
         if names:
@@ -76,6 +82,27 @@ def _column(rows: pd.DataFrame, metric: str, digits: int) -> dict[str, str]:
     return texts
 
 
+def cases_table(rows: pd.DataFrame, cases: Sequence[str], metrics: Sequence[str]) -> Table:
+    """One line a case, one column a method and metric: for suites whose cases differ in one number.
+
+    :param rows: of the suite.
+    :param cases: those with graphs, from top to bottom; those that were not run have no line.
+    :param metrics: to show, names of the columns of a group's table.
+    """
+    rows = rows[rows["case"].isin(cases)]
+    good, labels = finished(rows), METRIC_COLUMNS | COST_COLUMNS
+    names = [name for name in METHODS if name in set(good["method"])]
+    columns = [(name, metric) for name in names for metric in metrics]
+    table = Table(["case", *(f"{name}: {labels[metric][0]}" for name, metric in columns)])
+    for case in [case for case in cases if (rows["case"] == case).any()]:
+        own = good[good["case"] == case]
+        means = [Mean.of(own.loc[own["method"] == name, metric]) for name, metric in columns]
+        table.rows.append(
+            [case, *(mean.text(labels[metric][1]) for mean, (_, metric) in zip(means, columns, strict=True))]
+        )
+    return table
+
+
 def failures(rows: pd.DataFrame) -> list[str]:
     """One line for each method and kind of failure."""
     failed = rows[rows["error"] != ""]
@@ -85,6 +112,24 @@ def failures(rows: pd.DataFrame) -> list[str]:
         where = ", ".join(cases) if len(cases) <= 4 else f"{len(cases)} cases"
         lines.append(f"`{method}`, {len(found)} × ({where}): {error}")
     return lines
+
+
+def no_answers(rows: pd.DataFrame) -> str:
+    """One sentence: how many runs of which methods have no answer, by the kind of reason; empty if there are none.
+
+    :param rows: of a suite.
+    """
+    failed = rows[(rows["error"] != "") & ~rows["error"].str.startswith("not applicable")]
+    if failed.empty:
+        return ""
+    reasons = {"time-out": "time-out", "skipped": "predicted to take longer than the limit"}
+    told = []
+    for name in [name for name in METHODS if name in set(failed["method"])]:
+        kinds = (
+            failed.loc[failed["method"] == name, "error"].str.partition(":")[0].map(lambda k: reasons.get(k, "error"))
+        )
+        told.append(f"{name} ({', '.join(f'{count} × {kind}' for kind, count in kinds.value_counts().items())})")
+    return f"Without an answer: {', '.join(told)}."
 
 
 def figures_table(rows: pd.DataFrame) -> Table:
