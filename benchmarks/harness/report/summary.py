@@ -81,9 +81,10 @@ def finished(rows: pd.DataFrame) -> pd.DataFrame:
 def means(rows: pd.DataFrame, metric: str) -> dict[str, Mean]:
     """The mean of each method, in the order of the tables."""
     good = rows.loc[rows["error"] == "", ["method", metric]]
-    found = {str(name): Mean.of(values) for name, values in good.groupby("method")[metric]}
+    table = good.groupby("method")[metric].agg(["mean", "sem", "count"])
+    found = {name: Mean(value, error, int(count)) for name, value, error, count in table.itertuples()}
     present = set(rows["method"])
-    return {name: found.get(name, Mean.of(good[metric][:0])) for name in METHODS if name in present}
+    return {name: found.get(name, Mean(math.nan, math.nan, 0)) for name in METHODS if name in present}
 
 
 def complete_means(rows: pd.DataFrame, metric: str) -> dict[str, Mean]:
