@@ -18,6 +18,7 @@ MODULES = (
     "plackett_luce",
     "cpdag",
     "collapsed_evidence",
+    "order_moves",
     "svi_step",
     "straight_through",
     "posterior_summaries",

@@ -13,6 +13,7 @@ TOY = {
     "cpdag": {"num_graphs": 120, "num_nodes": 5},
     "svi_step": {"num_nodes": 5, "sizes": (4, 8)},
     "straight_through": {"temperatures": (0.5,)},
+    "order_moves": {"num_nodes": 40},
     "posterior_summaries": {"num_draws": 200, "num_nodes": 5},
 }
 
