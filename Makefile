@@ -50,7 +50,7 @@ unit: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests -q -n $(JOBS)
 
 bench-smoke: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks run all --size smoke --jobs $(JOBS) --store $$(mktemp -d)/rows.csv
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks run all --size smoke --strict --jobs $(JOBS) --store $$(mktemp -d)/rows.csv
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

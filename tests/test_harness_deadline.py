@@ -1,5 +1,6 @@
 """Time limits count CPU seconds, so that other work on the machine takes nothing of them."""
 
+import json
 import subprocess
 import sys
 import time
@@ -7,7 +8,10 @@ import time
 import pytest
 
 from benchmarks.harness import processes
+from benchmarks.harness.methods import METHODS, Method
+from benchmarks.harness.outcome import Outcome
 from benchmarks.harness.processes import Deadline
+from benchmarks.harness.task import Task, run_task
 
 
 @pytest.fixture
@@ -59,3 +63,12 @@ def test_the_work_of_children_counts():
     finally:
         processes.kill_tree(process.pid)
         process.wait()
+
+
+@pytest.mark.parametrize(("told", "expected"), [({}, "torch"), (None, "torch"), ({"dagma": "1.1"}, "dagma")])
+def test_a_time_out_has_versions_in_any_case(monkeypatch, told, expected):
+    late = Outcome(None, versions=told, settings={"depth": 2}, error="time-out: not finished after 5 s")
+    monkeypatch.setitem(METHODS, "empty", Method("empty", "peers", lambda *arguments, **options: late))
+    row = run_task(Task("linear", "er-5-5", "empty", 0, "smoke"))
+    assert expected in json.loads(row["versions"])
+    assert json.loads(row["settings"]) == {"depth": 2}

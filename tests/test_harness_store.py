@@ -214,12 +214,67 @@ def test_a_finished_row_is_not_replaced_by_one_without_time(store, error):
     assert store.keys(failed=False) == {("a", "0")}
 
 
-def test_a_foreign_file_without_an_end_is_left_alone(store):
+@pytest.mark.parametrize(
+    "text", ["parent,child\nA,B", "my only copy", "suite,seed,error,value,more", "x" * 10_000, "suite,seed\0", '"suite']
+)
+def test_a_foreign_file_without_an_end_is_left_alone(store, text):
     store.path.parent.mkdir()
-    store.path.write_text("parent,child\nA,B")
-    with pytest.raises(ValueError, match="not a store"):
-        store.append({"suite": "a", "seed": 0})
-    assert store.path.read_text() == "parent,child\nA,B"
+    store.path.write_text(text)
+    for use in (store.check_writable, store.read, lambda: store.append({"suite": "a", "seed": 0})):
+        with pytest.raises(ValueError, match="not a store") as caught:
+            use()
+        assert len(str(caught.value)) < 1000
+    assert store.path.read_text() == text
+
+
+@pytest.mark.parametrize("text", ["", "s", "suite,seed,error,val", "suite,seed,error,value"])
+def test_a_part_of_the_header_is_ours(store, text):
+    store.path.parent.mkdir()
+    store.path.write_text(text)
+    store.check_writable()
+    store.append({"suite": "a", "seed": 0})
+    assert store.path.read_text() == "suite,seed,error,value\na,0,,\n"
+
+
+def test_a_part_of_an_earlier_header_is_ours(store):
+    store.path.parent.mkdir()
+    store.path.write_text("suite,err")  # of a version without the column of seeds
+    Store(store.path, COLUMNS, ("suite",), added=("seed",)).append({"suite": "a", "seed": 0})
+    assert store.path.read_text() == "suite,seed,error,value\na,0,,\n"
+
+
+def test_a_folder_has_no_rows_to_read(tmp_path):
+    with pytest.raises(ValueError, match="is a folder: name a file"):
+        Store(tmp_path).read()
+
+
+@pytest.mark.parametrize("damaged", ['b,1,"time-out,0.5', 'b,1,,"0.5', "b,1", 'b,"1"1,,0.5'])
+def test_a_damaged_line_takes_no_other_with_it(store, caplog, damaged):
+    store.path.parent.mkdir()
+    store.path.write_text(f"suite,seed,error,value\na,0,,0.5\n{damaged}\nc,2,,0.5\n\nd,3,,0.5\n")
+    assert store.keys() == {("a", "0"), ("c", "2"), ("d", "3")}
+    assert len(store.read()) == 3  # read again, told once
+    assert [record.getMessage() for record in caplog.records] == [f"{store.path}: line 3 is not a row and is left out"]
+
+
+def test_a_file_that_excel_has_saved_is_ours(store):
+    store.path.parent.mkdir()
+    store.path.write_bytes("\ufeffsuite,seed,error,value\r\na,0,,0.5\r\n".encode())
+    store.check_writable()
+    store.append({"suite": "b", "seed": 1, "value": 1.5})
+    assert store.keys() == {("a", "0"), ("b", "1")}
+    assert store.read()["value"].tolist() == [0.5, 1.5]
+
+
+def test_what_should_be_a_number_and_is_not_is_told(store, caplog):
+    store.path.parent.mkdir()
+    store.path.write_text("suite,seed,error,value\na,x,,abc\nb,1,,\nc,2,,1.5\nd,3,,?\ne,4,,nan\n")
+    for _ in range(2):
+        frame = store.read()
+    assert frame["value"].isna().tolist() == [True, True, False, True, True]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{store.path}: 3 entries are not numbers and count as missing, in the columns seed, value"
+    ]
 
 
 def test_a_path_that_cannot_be_written_is_refused(store):

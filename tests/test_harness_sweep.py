@@ -117,6 +117,9 @@ def _stored(store, task, error, **values):
         ("time-out", None, False),  # of nobody knows what
         ("crash: out of memory after 5 s", 5.0, False),
         ("not applicable: 5 s", 5.0, False),
+        ("EnvironmentFailure: pip ended with status 1: no network", 60.0, True),  # it did not come to run
+        ("not installable: no network", 60.0, True),
+        ("lost: workers died while they ran it", 60.0, True),
         ("skipped: 90 s or more with 2 nodes and 100 rows (other, small), and here are 5 and 100", 60.0, True),
         ("", 5.0, False),
     ],
@@ -150,6 +153,16 @@ def test_a_prediction_stands_while_its_seconds_do(tmp_path, asked, monkeypatch):
     assert run_sweep(tasks, store, stream=io.StringIO()) == 2  # predictions do not stand in for runs
 
 
+def test_what_did_not_come_to_run_can_be_predicted(tmp_path, asked, monkeypatch):
+    monkeypatch.setattr(sweep, "prepare", lambda methods: None)
+    store, (task, *_) = Store(tmp_path / "rows.csv"), _tasks(1, ("pc",))
+    smaller = {"suite": "other", "case": "small", "method": "pc", "seed": 0, "num_rows": 9, "num_nodes": 2}
+    store.append({**smaller, "wall_seconds": 60.0, "error": "time-out: not finished after 60 s"})
+    _stored(store, task, "EnvironmentFailure: no network")
+    assert run_sweep([task], store, skip_hopeless=True, stream=io.StringIO()) == 0
+    assert store.last_rows()[task.key]["error"].startswith("skipped: 60 s")
+
+
 @pytest.mark.parametrize("name", ["", "rows.csv/rows.csv"])
 def test_a_store_that_cannot_be_written_is_refused_before_any_task(tmp_path, asked, name):
     (tmp_path / "rows.csv").write_text("")
@@ -161,6 +174,21 @@ def test_a_store_that_cannot_be_written_is_refused_before_any_task(tmp_path, ask
 def test_unknown_backend(tmp_path):
     with pytest.raises(ValueError, match="threading, loky, dask"):
         run_sweep(_tasks(1), Store(tmp_path / "rows.csv"), backend="spark")
+
+
+def test_a_scheduler_without_the_backend_that_uses_it_is_refused(tmp_path, asked):
+    with pytest.raises(ValueError, match="Add `--backend dask`, or leave the scheduler out"):
+        run_sweep(_tasks(1), Store(tmp_path / "rows.csv"), scheduler="tcp://10.0.0.5:8786", stream=io.StringIO())
+    assert asked == []
+
+
+def test_time_left_does_not_count_what_is_done_once():
+    """A minute of imports before the first row is no part of what each of the others will take."""
+    tasks = _tasks(2)
+    progress = Progress(tasks, num_skipped=0, num_jobs=2, stream=io.StringIO())
+    progress.started -= 60.0
+    progress.show(tasks[0].row(wall_seconds=0.5, error=""))
+    assert progress.left() == pytest.approx(7 * 0.5 / 2)
 
 
 def test_time_left_goes_by_suite_and_method():

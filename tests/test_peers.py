@@ -89,6 +89,33 @@ def test_a_time_out_is_an_error_and_leaves_no_process(use_adapter, data, tmp_pat
         os.kill(int(pid.read_text()), 0)
 
 
+UNFINISHED = """
+from exchange import Fit, serve
+
+def prepare(method, data, seed, options):
+    {preparing}
+    return Fit(lambda: {fitting}, {{"depth": 2, **options}})
+
+serve(prepare, packages=["numpy"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("preparing", "fitting", "error", "more"),
+    [
+        ("pass", "time.sleep(60)", "time-out", {"depth": 2}),
+        ("time.sleep(60)", "0", "time-out", {}),  # of the preparation: its settings are not known
+        ("pass", "1 / 0", "crash", {"depth": 2}),
+    ],
+)
+def test_a_run_without_an_end_tells_versions_and_settings(use_adapter, data, preparing, fitting, error, more):
+    use_adapter(UNFINISHED.format(preparing=preparing, fitting=fitting))
+    run = run_peer("fake", data, seed=3, time_limit=2.0, options={"threshold": 0.5})
+    assert run.error.startswith(error)
+    assert run.versions["numpy"] == np.__version__
+    assert run.settings == {"threshold": 0.5, "data_scale": 1.0, "seed": 3, **more}
+
+
 def test_a_crash_is_an_error_with_its_last_words(use_adapter, data):
     use_adapter("print('0%\\r5' + '0%\\rfifty'); raise RuntimeError('singular matrix')")
     run = run_peer("fake", data, seed=0, time_limit=30)

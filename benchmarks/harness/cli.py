@@ -1,4 +1,4 @@
-"""The commands ``run`` and ``report``, and ``list`` for what there is to run."""
+"""The commands ``run``, ``verify`` and ``report``, and ``list`` for what there is to run."""
 
 from __future__ import annotations
 
@@ -81,7 +81,19 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         action="store_true",
         help="peers: no run where much smaller data took more than the limit; without it such rows are run",
     )
+    run.add_argument("--strict", action="store_true", help="end with status 1 if a new row has an error")
     run.set_defaults(command=run_command)
+    again = commands.add_parser("verify", help="run stored rows again and tell which of them come out otherwise")
+    again.add_argument("suites", nargs="+", metavar="SUITE", help="names as `list` shows them, or all")
+    again.add_argument("--cases", nargs="+", default=[], metavar="CASE", help="of these suites only those; else all")
+    again.add_argument("--methods", nargs="+", default=["own", "trivial"], metavar="METHOD")
+    again.add_argument("--seeds", type=parse_seeds, default=None, help="for example 300-302; else all that are stored")
+    again.add_argument("--sample", type=positive_count, default=None, help="no more rows than so many, drawn by chance")
+    again.add_argument("--jobs", type=positive_count, default=1, help="tasks at a time")
+    again.add_argument("--time-limit", type=positive, default=600.0, help="CPU seconds for one fit")
+    again.add_argument("--store", type=Path, default=STORE, help="CSV file with the rows, to which none is added")
+    again.add_argument("--size", choices=("full", "smoke"), default="full")
+    again.set_defaults(command=verify_command)
     report = commands.add_parser("report", help="make tables and figures of the stored rows")
     report.add_argument("--store", type=Path, default=STORE)
     report.add_argument("--out", type=Path, default=RESULTS, help="folder for report.md, report.html and figures")
@@ -92,17 +104,23 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run_command(options: argparse.Namespace) -> int:
-    """Run what is not in the store yet."""
+    """Run what is not in the store yet; with ``--strict`` the status tells whether all of it went well."""
     from benchmarks.harness.methods import choose_methods
+    from benchmarks.harness.progress import is_failure
     from benchmarks.harness.store import Store
-    from benchmarks.harness.suites import SUITES
     from benchmarks.harness.sweep import make_tasks, run_sweep
 
     logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s", stream=sys.stderr)
-    suites = list(SUITES) if "all" in options.suites else list(dict.fromkeys(options.suites))
+    logging.getLogger("benchmarks").setLevel(logging.INFO)  # what takes minutes is told before it starts
     methods = choose_methods(options.methods)
     limits = {"size": options.size, "time_limit": options.time_limit}
-    tasks = make_tasks(suites, methods, options.seeds, cases=options.cases, **limits)
+    tasks = make_tasks(named_suites(options.suites), methods, options.seeds, cases=options.cases, **limits)
+    failed: list[dict[str, object]] = []
+
+    def keep_failures(row: dict[str, object]) -> None:
+        if is_failure(row):
+            failed.append(row)
+
     run_sweep(
         tasks,
         Store(options.store),
@@ -112,8 +130,45 @@ def run_command(options: argparse.Namespace) -> int:
         memory_limit=None if options.memory_limit is None else options.memory_limit * 2**30,
         retry_failed=options.retry_failed,
         skip_hopeless=options.skip_hopeless,
+        on_row=keep_failures,
     )
+    if options.strict and failed:
+        first = " · ".join(str(failed[0][name]) for name in ("suite", "case", "method", "seed", "error"))
+        print(f"Expected no row with an error (--strict), but got {len(failed)}; the first: {first}", file=sys.stderr)
+        return 1
     return 0
+
+
+def verify_command(options: argparse.Namespace) -> int:
+    """Run stored rows again; the status tells whether all of them are the same."""
+    from benchmarks.harness.methods import choose_methods
+    from benchmarks.harness.store import Store
+    from benchmarks.harness.sweep import make_tasks
+    from benchmarks.harness.verify import verify
+
+    store, methods = Store(options.store), choose_methods(options.methods)
+    seeds = options.seeds or sorted({int(row["seed"]) for row in store.last_rows().values()})
+    limits = {"size": options.size, "time_limit": options.time_limit}
+    suites = named_suites(options.suites)
+    # Seed by seed: data that are the same for every seed are stored under the first one that was run.
+    tasks = [task for seed in seeds for task in make_tasks(suites, methods, [seed], cases=options.cases, **limits)]
+    found = verify(tasks, store, sample=options.sample, num_jobs=options.jobs)
+    for comparison in found:
+        print(comparison.text())
+    num_same = sum(comparison.is_same for comparison in found)
+    print(f"{num_same} of {len(found)} rows are the same")
+    return 0 if num_same == len(found) else 1
+
+
+def named_suites(names: Sequence[str]) -> list[str]:
+    """Names of suites, each once; ``all`` stands for all of them.
+
+    >>> named_suites(["linear", "real", "linear"])
+    ['linear', 'real']
+    """
+    from benchmarks.harness.suites import SUITES
+
+    return list(dict.fromkeys(name for given in names for name in (SUITES if given == "all" else [given])))
 
 
 def report_command(options: argparse.Namespace) -> int:
@@ -143,8 +198,8 @@ def call(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     """Run a command; what a user got wrong is told in one line."""
     try:
         return int(options.command(options))
-    except (ValueError, ImportError) as error:
-        parser.error(str(error))
+    except (ValueError, ImportError, OSError) as error:
+        parser.error(" ".join(str(error).split()))
     except KeyboardInterrupt:
         print("stopped; the rows so far are stored, and the same command goes on from there", file=sys.stderr)
         return 130

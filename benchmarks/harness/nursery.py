@@ -1,8 +1,9 @@
 """A process that has imported everything and forks a child for each task: its own memory, time and end.
 
 It speaks lines of JSON: a task in on stdin, a row out on stdout, one after the other. When stdin ends in the middle of
-a task, whoever asked for it has gone, and the child ends too. Importing torch once rather than for each task is what
-makes a process for each of hundreds of small tasks affordable.
+a task, whoever asked for it has gone, and the child ends too. However a child ends, nothing of it stays: neither the
+processes that it started nor its temporary files. Importing torch once rather than for each task is what makes a
+process for each of hundreds of small tasks affordable.
 """
 
 from __future__ import annotations
@@ -15,11 +16,19 @@ import resource
 import select
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.harness.processes import Deadline, cpu_of_tree, kill_tree
+from benchmarks.harness.processes import (
+    Deadline,
+    adopt_orphans,
+    cpu_of_tree,
+    end_descendants,
+    end_with_parent,
+    kill_tree,
+)
 
 _POLL_SECONDS = 0.5
 # Imported late by others, at up to seconds each, which would count as a method's own.
@@ -34,7 +43,8 @@ def serve() -> None:
     """Answer tasks until stdin ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a task prints must not end up between the answers
-    from benchmarks.harness.task import run_task, task_of  # slow: everything that a task needs
+    adopt_orphans()
+    from benchmarks.harness.task import task_of  # slow: everything that a task needs
 
     for name in PRELOADED:
         with contextlib.suppress(ImportError):
@@ -42,19 +52,29 @@ def serve() -> None:
 
     while line := _read_line(0):
         request = json.loads(line)
-        task = task_of(request["task"])
+        try:
+            row = _answer(task_of(request["task"]), request.get("memory_limit"))
+        except _Abandoned:
+            return
+        answers.write(json.dumps(row) + "\n")
+        answers.flush()
 
-        def work(enter: Callable[[float], None], task: Any = task) -> dict[str, Any]:
+
+def _answer(task: Any, memory_limit: float | None) -> dict[str, Any]:
+    """The row of a task, after which nothing of it is left."""
+    from benchmarks.harness.task import run_task
+
+    with tempfile.TemporaryDirectory(prefix="pivid-task-", ignore_cleanup_errors=True) as folder:
+
+        def work(enter: Callable[[float], None]) -> dict[str, Any]:
+            tempfile.tempdir = os.environ["TMPDIR"] = folder  # a child that is killed cannot remove its files itself
             return run_task(task, enter)
 
         try:
-            row = in_child(work, memory_limit=request.get("memory_limit"), watch=0)
-        except _Abandoned:
-            return
-        if "lost" in row:
-            row = task.row(error=row.pop("lost"), **row)
-        answers.write(json.dumps(row) + "\n")
-        answers.flush()
+            row = in_child(work, memory_limit=memory_limit, watch=0)
+        finally:
+            end_descendants()  # a killed child has left what it started, a peer for example, to this process
+    return task.row(error=row.pop("lost"), **row) if "lost" in row else row
 
 
 def in_child(
@@ -67,8 +87,9 @@ def in_child(
     :param watch: a file that nothing is read from; when it ends, the child is ended too.
     """
     receive, send = os.pipe()
-    started, pid = time.perf_counter(), os.fork()
+    started, parent, pid = time.perf_counter(), os.getpid(), os.fork()
     if pid == 0:
+        end_with_parent(parent)
         os.close(receive)
         _child(work, send, memory_limit)
     os.close(send)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
 _PROC = Path("/proc")
 _PATIENCE = 3.0  # times the CPU seconds: a process that waits, or that others leave little to, does not go on for ever
+_END_SECONDS = 10.0  # for killed processes to be gone; one that the kernel holds may take longer, and is left
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # of <linux/prctl.h>
 
 
 class Deadline:
@@ -61,6 +65,39 @@ def kill_tree(pid: int) -> None:
     for member in reversed(descendants(pid)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(member, signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of what the descendants of this process leave behind when they die (Linux)."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def end_descendants() -> None:
+    """End all that came of this process, what it has adopted included, and wait until they are gone."""
+    end = time.perf_counter() + _END_SECONDS
+    while (left := descendants(os.getpid())[1:]) and time.perf_counter() < end:
+        for member in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(member, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.01)
+
+
+def end_with_parent(parent: int) -> None:
+    """Have the kernel end this process when the one that started it dies (Linux).
+
+    :param parent: the process that started it; it may have died before this call.
+    """
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def _all_processes() -> list[tuple[int, list[str]]]:

@@ -35,15 +35,18 @@ class Progress:
         self.waiting[kind] -= 1
         self.seconds[kind].append(float(row.get("wall_seconds") or 0.0))
         error = str(row.get("error") or "")
-        self.num_failed += bool(error) and not error.startswith("not applicable")
+        self.num_failed += is_failure(row)
         result = error.splitlines()[0][:80] if error else _result(row)
         name = f"{row['suite']} · {row['case']} · {row['method']} · seed {row['seed']}"
         seconds = f"{self.seconds[kind][-1]:.1f} s"
         self._print(f"[{self.num_done}/{self.num_tasks}] {name}: {result}, {seconds}; {in_words(self.left())} left")
 
     def left(self) -> float:
-        """Seconds that the rest will take: each task as long as those of its suite and method did, or all did."""
-        overall = (time.perf_counter() - self.started) * self.num_jobs / max(1, self.num_done)
+        """Seconds that the rest will take: each task as long as those of its suite and method did, or all did.
+
+        The seconds are those of the rows, for the clock also counts what is done once, such as imports.
+        """
+        overall = sum(map(sum, self.seconds.values())) / max(1, self.num_done)
         total = 0.0
         for kind, count in self.waiting.items():
             known = self.seconds.get(kind)
@@ -57,6 +60,18 @@ class Progress:
 
     def _print(self, line: str) -> None:
         print(line, file=self.stream, flush=True)
+
+
+def is_failure(row: Mapping[str, Any]) -> bool:
+    """Whether a row has an error, time-outs included; that a method does not apply is none.
+
+    >>> is_failure({"error": "time-out: not finished after 5 s"}), is_failure({"error": "not applicable: too large"})
+    (True, False)
+
+    :param row: what came of a task.
+    """
+    error = str(row.get("error") or "")
+    return bool(error) and not error.startswith("not applicable")
 
 
 def _result(row: Mapping[str, Any]) -> str:

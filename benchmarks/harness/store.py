@@ -1,8 +1,9 @@
 """Rows in a CSV file that survives being killed at any moment: one row is one line, written at once under a lock.
 
-A line without its end, left behind by a killed writer, is not read, and is cut off by the next writer. A key that
-occurs twice counts as its last row, but for a run that finished, which no time-out or prediction replaces. A file of
-an earlier version, without the columns that were added since, is read as it is and gets them with the next row.
+A line without its end, left behind by a killed writer, is not read, and is cut off by the next writer. A damaged line
+is left out with a warning that names it, and takes no other with it. A key that occurs twice counts as its last row,
+but for a run that finished, which no time-out or prediction replaces. A file of an earlier version, without the columns
+that were added since, is read as it is and gets them with the next row.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 _TEXT = {*KEY, *TEXTS} - {"seed"}
 _UNTIMELY = ("time-out", "skipped")  # errors that say nothing about what more time would give
 _MAX_TEXT = 2000  # characters of an error: the end of a traceback is what tells
+_MAX_SHOWN = 200  # characters of what a foreign file has: it may have no line ends at all
 
 
 class Store:
@@ -49,16 +51,16 @@ class Store:
         self.columns = tuple(columns)
         self.key = tuple(key)
         self.added = tuple(added)
+        self._warned: set[str] = set()
 
     def check_writable(self) -> None:
         """Raise an error that says what to do where rows could not be added, before any time is spent on them."""
-        if self.path.is_dir():
-            raise ValueError(f"Expected a file for the rows, but '{self.path}' is a folder: name a file in it.")
+        self._refuse_folder()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if self.path.exists():
-                with self.path.open("rb+"):
-                    pass
+                with self.path.open("rb+") as file:
+                    self._header(file.readline())
             else:  # made with the first row, not here: an empty file would look like a run that was lost
                 with tempfile.TemporaryFile(dir=self.path.parent):
                     pass
@@ -83,13 +85,19 @@ class Store:
                 self._replace(file, fields)
 
     def read(self) -> pd.DataFrame:
-        """All whole rows, the last of each key, with numbers as numbers."""
+        """All whole rows, the last of each key, with numbers as numbers; what should be one and is not is told."""
         frame = pd.DataFrame(list(self.last_rows().values()), columns=list(self.columns), dtype=str)
+        unreadable = {}
         for name in self.columns:
+            texts = frame[name].fillna("")
             if name in _TEXT:
-                frame[name] = frame[name].fillna("")
-            else:
-                frame[name] = pd.to_numeric(frame[name], errors="coerce")
+                frame[name] = texts
+                continue
+            frame[name] = pd.to_numeric(texts, errors="coerce")
+            unreadable[name] = frame[name].isna() & ~texts.str.strip().str.lower().isin(("", "nan"))
+        if count := int(pd.DataFrame(unreadable).to_numpy().sum()):
+            names = ", ".join(name for name, flags in unreadable.items() if flags.any())
+            self._warn(f"{count} entries are not numbers and count as missing, in the columns {names}")
         return frame
 
     def keys(self, *, failed: bool = True) -> set[tuple[str, ...]]:
@@ -112,41 +120,58 @@ class Store:
         return last
 
     def _rows(self) -> Iterator[dict[str, str]]:
+        self._refuse_folder()
         if not self.path.is_file():
             return
-        text = self.path.read_bytes()
-        whole = text[: text.rfind(b"\n") + 1].decode("utf-8", errors="replace")
-        reader = csv.reader(io.StringIO(whole, newline=""))
-        header = next(reader, None)
-        if header is None:
-            return
-        self._check(header)
-        for fields in reader:
+        lines = io.BytesIO(self.path.read_bytes())
+        header = self._header(lines.readline())
+        for number, line in enumerate(lines, start=2):
+            fields = _fields(line.decode("utf-8", errors="replace"))
+            if not line.endswith(b"\n"):
+                return
             if len(fields) == len(header):
                 yield dict(zip(header, fields, strict=True))
-            else:
-                logger.warning("%s: a line of %d fields is not a row and is left out", self.path, len(fields))
+            elif line.strip():
+                self._warn(f"line {number} is not a row and is left out")
 
-    def _check(self, header: Sequence[str]) -> None:
+    def _header(self, first: bytes) -> tuple[str, ...]:
+        """The columns of a file, which is refused if it is none of ours; none where a killed writer left a part.
+
+        :param first: the first line, with its end if it has one, and with the mark that Excel puts before it.
+        """
+        text = first.decode("utf-8-sig", errors="replace")
+        lines = (",".join(self.columns), ",".join(name for name in self.columns if name not in self.added))
+        if not text.endswith("\n") and any(line.startswith(text) for line in lines):
+            return ()
+        header = tuple(_fields(text)) or (text,)
         old = tuple(name for name in self.columns if name in header or name not in self.added)
-        if tuple(header) not in (self.columns, old):
+        if header not in (self.columns, old):
             raise ValueError(
-                f"Expected a store with the columns {list(self.columns)}, but '{self.path}' has {list(header)}. "
-                "It is of another version or not a store: name another file."
+                f"Expected a store with the columns {list(self.columns)}, but '{self.path}' has "
+                f"{str(list(header))[:_MAX_SHOWN]}. It is of another version or not a store: name another file."
             )
+        return header
+
+    def _refuse_folder(self) -> None:
+        if self.path.is_dir():
+            raise ValueError(f"Expected a file for the rows, but '{self.path}' is a folder: name a file in it.")
+
+    def _warn(self, message: str) -> None:
+        """Say something about the file, once: it is read several times in a sweep."""
+        if message not in self._warned:
+            self._warned.add(message)
+            logger.warning("%s: %s", self.path, message)
 
     def _repair(self, file: io.FileIO) -> tuple[str, ...]:
         """Check that the file is ours, cut off what a killed writer left without an end, and return the header."""
         file.seek(0)
         text = file.readall() or b""
         first, end, _ = text.partition(b"\n")
-        header = next(csv.reader([first.decode("utf-8", errors="replace")])) if end else []
-        if end:
-            self._check(header)
+        header = self._header(first + end)
         if text and not text.endswith(b"\n"):
             logger.warning("%s: the last line was cut short and is dropped", self.path)
             file.truncate(text.rfind(b"\n") + 1)
-        return tuple(header)
+        return header
 
     def _replace(self, file: io.FileIO, last: Sequence[str]) -> None:
         """Put a file with all columns in the place of one of an earlier version: whole, or not at all.
@@ -195,11 +220,20 @@ class Store:
             return False
 
 
+def _fields(line: str) -> list[str]:
+    """The fields of one line; none where its quotes do not match, which is not to swallow the next line."""
+    try:
+        return next(csv.reader([line], strict=True), [])
+    except csv.Error:
+        return []
+
+
 def _text(value: Any) -> str:
     """A field without line ends, so that a line is a row."""
     if value is None or value != value:  # NaN
         return ""
     if isinstance(value, float):
-        return repr(round(value, 9)) if abs(value) < 1e9 else repr(value)
+        number = float(value)  # numpy's numbers are floats too, but print their type
+        return repr(round(number, 9)) if abs(number) < 1e9 else repr(number)
     text = " ⏎ ".join(part for part in str(value).splitlines() if part.strip())
     return text if len(text) <= _MAX_TEXT or text.startswith(("{", "[")) else text[:200] + " … " + text[-_MAX_TEXT:]

@@ -1,4 +1,4 @@
-"""All tasks of some suites through joblib, each row stored as soon as it is there."""
+"""All tasks of some suites through joblib or on a Dask cluster, each row stored as soon as it is there."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ import logging
 import math
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from joblib import Parallel, delayed, parallel_config
+from joblib import Parallel, delayed
 
+from benchmarks.harness.cluster import cluster_rows, connect, count_threads
 from benchmarks.harness.hopeless import hopeless_rows
 from benchmarks.harness.isolated import close_nurseries, run_isolated
 from benchmarks.harness.methods import METHODS, methods_of_suite
 from benchmarks.harness.progress import Progress
 from benchmarks.harness.store import Store
 from benchmarks.harness.suites import get_suite
-from benchmarks.harness.task import Task
+from benchmarks.harness.task import Row, Task
 
 logger = logging.getLogger(__name__)
 
 BACKENDS = ("threading", "loky", "dask")
 TIMED_OUT, PREDICTED = "time-out", "skipped"  # how the errors of such rows start
+# Nor did these tasks come to run: no environment for the peer, a moment without network, a cluster that lost them.
+NOT_RUN = ("EnvironmentFailure", "not installable", "lost")
 
 
 def make_tasks(
@@ -82,10 +85,12 @@ def run_sweep(
     retry_failed: bool = False,
     skip_hopeless: bool = False,
     stream: Any = None,
+    on_row: Callable[[Row], None] = lambda row: None,
 ) -> int:
     """Run what the store does not have yet; the number of tasks that were run.
 
-    A time-out of a shorter limit than that of the task now does not count as there.
+    A time-out of a shorter limit than that of the task now does not count as there, nor does a task that did not come
+    to run.
 
     :param tasks: what to run.
     :param store: where rows go, written by this process alone.
@@ -97,9 +102,15 @@ def run_sweep(
     :param skip_hopeless: whether tasks of peers that were too slow on much smaller data get a row that says so instead;
         if not, such rows of earlier sweeps are run.
     :param stream: where progress is shown; stderr by default.
+    :param on_row: called with each row once it is stored.
     """
     if backend not in BACKENDS:
         raise ValueError(f"Expected a backend out of {', '.join(BACKENDS)}, but got {backend!r}.")
+    if scheduler is not None and backend != "dask":
+        raise ValueError(
+            f"Expected the backend 'dask' with a scheduler, but got {backend!r}. "
+            "Add `--backend dask`, or leave the scheduler out."
+        )
     store.check_writable()
     stored = store.last_rows()
     left = [
@@ -109,20 +120,22 @@ def run_sweep(
     ]
     if skip_hopeless:
         # What was measured is not replaced by a prediction, and what is to be tried again is not predicted again.
-        measured = {key for key, row in stored.items() if retry_failed or not row["error"].startswith(PREDICTED)}
+        unmeasured = (PREDICTED, *NOT_RUN)
+        measured = {key for key, row in stored.items() if retry_failed or not row["error"].startswith(unmeasured)}
         hopeless = hopeless_rows([task for task in left if task.key not in measured], store.read())
         for row in hopeless.values():
             store.append(row)
+            on_row(row)
         left = [task for task in left if task not in hopeless]
     progress = Progress(left, num_skipped=len(tasks) - len(left), num_jobs=num_jobs, stream=stream or sys.stderr)
-    prepare({task.method for task in left})
-    with _parallel(backend, num_jobs, scheduler) as parallel:
-        try:
-            for row in parallel(delayed(run_isolated)(task, memory_limit) for task in left):
+    if left:
+        with _rows(left, memory_limit, backend, num_jobs, scheduler) as (rows, num_at_once):
+            progress.num_jobs = num_at_once
+            prepare({task.method for task in left})
+            for row in rows:
                 store.append(row)
+                on_row(row)
                 progress.show(row)
-        finally:
-            close_nurseries()
     progress.finish()
     return len(left)
 
@@ -140,7 +153,7 @@ def is_done(task: Task, row: Mapping[str, str] | None, *, retry_failed: bool, sk
     error = row["error"]
     if not error or error.startswith("not applicable"):
         return True
-    if retry_failed or (error.startswith(PREDICTED) and not skip_hopeless):
+    if retry_failed or error.startswith(NOT_RUN) or (error.startswith(PREDICTED) and not skip_hopeless):
         return False
     return task.time_limit <= time_waited(row)
 
@@ -170,31 +183,28 @@ def prepare(methods: Iterable[str]) -> None:
 
 
 @contextlib.contextmanager
-def _parallel(backend: str, num_jobs: int, scheduler: str | None) -> Iterator[Parallel]:
-    # One task at a time and rows as they come: a batch that is lost half-way would lose the rows that were done.
-    options = {"n_jobs": num_jobs, "batch_size": 1, "pre_dispatch": "all", "return_as": "generator_unordered"}
+def _rows(
+    tasks: Sequence[Task], memory_limit: float | None, backend: str, num_jobs: int, scheduler: str | None
+) -> Iterator[tuple[Iterable[Row], int]]:
+    """Rows that come once they are asked for, and how many tasks run at a time."""
     if backend != "dask":
-        yield Parallel(backend=backend, **options)
-        return
-    with _client(scheduler, num_jobs), parallel_config(backend="dask"):
-        yield Parallel(**options | {"n_jobs": -1})
-
-
-@contextlib.contextmanager
-def _client(scheduler: str | None, num_jobs: int) -> Iterator[Any]:
-    try:
-        from distributed import Client, LocalCluster
-    except ImportError as error:
-        raise ImportError(
-            "Expected the package distributed for the backend 'dask', but it is not installed. "
-            "Install it with `pip install 'pyro-pivid[bench]'`."
-        ) from error
-    if scheduler is not None:
-        with Client(scheduler) as client:
-            yield client
+        with contextlib.closing(_local_rows(tasks, memory_limit, backend, num_jobs)) as rows:
+            yield rows, num_jobs
         return
     with (
-        LocalCluster(n_workers=num_jobs, threads_per_worker=1, memory_limit=0, dashboard_address=None) as cluster,
-        Client(cluster) as client,
+        connect(scheduler, num_jobs) as client,
+        contextlib.closing(cluster_rows(client, tasks, memory_limit)) as rows,
     ):
-        yield client
+        yield rows, count_threads(client)
+
+
+def _local_rows(
+    tasks: Sequence[Task], memory_limit: float | None, backend: str, num_jobs: int
+) -> Generator[Row, None, None]:
+    # One task at a time and rows as they come: a batch that is lost half-way would lose the rows that were done.
+    options = {"batch_size": 1, "pre_dispatch": "all", "return_as": "generator_unordered"}
+    parallel = Parallel(n_jobs=num_jobs, backend=backend, **options)
+    try:
+        yield from parallel(delayed(run_isolated)(task, memory_limit) for task in tasks)
+    finally:
+        close_nurseries()

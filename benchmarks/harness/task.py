@@ -93,7 +93,7 @@ def run_task(task: Task, enter: Callable[[float], None] = lambda seconds: None) 
 def _told(outcome: Outcome) -> Row:
     told: Row = {"kind": outcome.kind, "error": outcome.error or "", "settings": _json(outcome.settings)}
     told |= {name: value for name, value in outcome.figures.items() if value == value}
-    if outcome.versions is not None:
+    if outcome.versions:  # a peer that did not come to tell them leaves those of the harness
         told["versions"] = _json(outcome.versions)
     if outcome.graphs is not None:
         told["marginals"] = marginals_text(outcome)

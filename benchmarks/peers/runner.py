@@ -96,6 +96,7 @@ def run_peer(
         np.savez(folder / "data.npz", data=data)
         (folder / "request.json").write_text(request)
         _run_adapter(run, chosen, python, folder, time_limit)
+        _read_about(run, folder)
         if run.error is None:
             _read_answer(run, folder, num_nodes=data.shape[1])
     return run
@@ -112,7 +113,7 @@ def _run_adapter(run: PeerRun, method: Method, python: Path, folder: Path, time_
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=folder,
-                env={**environment, **_ONE_THREAD},
+                env={**environment, **_ONE_THREAD, "PIVID_PARENT": str(os.getpid())},
                 start_new_session=True,
             )
             try:
@@ -155,6 +156,13 @@ def _tail(log: Path, num_characters: int = 600) -> str:
     # Rows are shared, and the folders of this machine are nobody else's business.
     text = re.sub(r"(?<![\w.])/(?:[\w.+-]+/)+", "…/", "\n".join(lines))
     return text[-num_characters:]
+
+
+def _read_about(run: PeerRun, folder: Path) -> None:
+    """Versions and settings as the adapter tells them before the fit, for a run that does not come to its end."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # it did not come to tell them
+        about = json.loads((folder / "about.json").read_text())
+        run.versions, run.settings = dict(about["versions"]), dict(about["settings"])
 
 
 def _read_answer(run: PeerRun, folder: Path, *, num_nodes: int) -> None:

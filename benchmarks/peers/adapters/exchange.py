@@ -1,16 +1,19 @@
-"""The adapters' half of the exchange: read data and request, time the fit, write graphs and report.
+"""The adapters' half of the exchange: read data and request, tell what will run, time the fit, write graphs and report.
 
 Runs inside the peers' environments, so it uses the standard library and numpy alone.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib.metadata
 import inspect
 import json
+import os
 import platform
 import random
 import resource
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -41,6 +44,7 @@ def serve(prepare: Callable[[str, np.ndarray, int, dict[str, Any]], Fit], *, pac
     :param prepare: takes the name of the method, the data, the seed and the options.
     :param packages: the distributions whose versions are reported.
     """
+    _end_with_parent()
     folder = Path(sys.argv[1])
     with np.load(folder / "data.npz", allow_pickle=False) as stored:
         data = stored["data"]
@@ -49,7 +53,13 @@ def serve(prepare: Callable[[str, np.ndarray, int, dict[str, Any]], Fit], *, pac
     scale = float(options.pop("data_scale", 1.0))
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 (peers draw from the global generator)
-    fit = prepare(request["method"], data * scale, seed, options)
+    known = {"data_scale": scale, "seed": seed}
+    versions = {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in packages}}
+    # Preparing may take long too, as compilation does: what is known by then is told before it.
+    _tell(folder, versions, {**known, **options})
+    fit = prepare(request["method"], data * scale, seed, dict(options))
+    settings = {**known, **fit.settings}
+    _tell(folder, versions, settings)
     wall, cpu = time.perf_counter(), time.process_time()
     graphs = np.asarray(fit.run())
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
@@ -59,13 +69,26 @@ def serve(prepare: Callable[[str, np.ndarray, int, dict[str, Any]], Fit], *, pac
         "cpu_seconds": cpu,
         "cpu_seconds_with_compile": cpu + fit.compile_seconds(),
         "peak_memory": peak_memory(),
-        "versions": {
-            "python": platform.python_version(),
-            **{name: importlib.metadata.version(name) for name in packages},
-        },
-        "settings": {"data_scale": scale, "seed": seed, **fit.settings},
+        "versions": versions,
+        "settings": settings,
     }
     (folder / "report.json").write_text(json.dumps(report, default=str))
+
+
+def _tell(folder: Path, versions: dict[str, str], settings: dict[str, Any]) -> None:
+    """Write what a run without an end will have had; whole or not at all, for it may be stopped at any moment."""
+    new = folder / "about.json.new"
+    new.write_text(json.dumps({"versions": versions, "settings": settings}, default=str))
+    new.replace(folder / "about.json")
+
+
+def _end_with_parent() -> None:
+    """Have the kernel end this process when the one that keeps its time dies (Linux)."""
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+    if os.getppid() != int(os.environ.get("PIVID_PARENT", os.getppid())):
+        sys.exit("whoever started this has died already")
 
 
 def peak_memory() -> int:
