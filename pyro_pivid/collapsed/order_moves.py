@@ -15,6 +15,8 @@ from pyro_pivid.distributions import PlackettLuce
 
 _LEVEL_SWEEPS = 2  # apart, for a look whether chains still climb
 _LEVEL_NATS = 0.1
+_RISING_NATS = 1.0  # for each of the sweeps that lie between: far more than chains that have arrived change by
+_PATIENCE = 8  # times the warm-up, for chains that still rise
 _SHORTEST_WINDOW = 8  # places
 _NUM_IN_WINDOW = 32  # nodes of each window that a sweep inserts, at most
 
@@ -72,12 +74,12 @@ class OrderChains:
         """Orders of the chains ``(n, D)`` after each sweep but those of the warm-up, shape ``(n, num_sweeps, D)``.
 
         The warm-up ends early once the posterior probability of the orders neither rises nor falls, if the caller finds
-        them settled too. Half-way through it and at its end, chains that are stuck where no posterior mass can be
-        (:meth:`hopeless`) start anew from one of the others.
+        them settled too, and goes on while it clearly rises, up to eight times as long. Half-way through it and at its
+        end, chains that are stuck where no posterior mass can be (:meth:`hopeless`) start anew from one of the others.
 
         :param order: where the chains start.
         :param generator: of all random numbers.
-        :param num_warmup: sweeps before orders are kept, at most.
+        :param num_warmup: sweeps before orders are kept, at most where chains have arrived by then.
         :param num_sweeps: sweeps after which they are, at most.
         :param entropy: of the posterior over orders, or a lower bound of it.
         :param is_settled: called with the orders of chains that neither rise nor fall: whether the warm-up may end.
@@ -87,10 +89,11 @@ class OrderChains:
         """
         order = check_orders(order, self.num_nodes)
         weights = [self.log_weights(order)]
-        for sweep in range(1, num_warmup + 1):
+        for sweep in range(1, _PATIENCE * num_warmup + 1):
             order = self.sweep(order, generator)
             weights.append(self.log_weights(order))
-            over = sweep == num_warmup or (_is_level(weights) and is_settled(order))
+            over = (sweep >= num_warmup and not _is_rising(weights)) or (_is_level(weights) and is_settled(order))
+            over = over or sweep == _PATIENCE * num_warmup
             if over or sweep == num_warmup // 2:
                 order = self._replace_hopeless(order, generator, entropy)
             if over:
@@ -205,6 +208,25 @@ def _insert(
     place = (scores - (-noise.log()).log()).argmax(-1, keepdim=True)
     padded = torch.nn.functional.pad(rest, (0, 1)).gather(-1, index - (index > place).long())
     return padded.scatter(-1, place, node.unsqueeze(-1))
+
+
+def _is_rising(weights: Sequence[Tensor]) -> bool:
+    """Whether log weights of chains, sweep by sweep, still rise by so much that they cannot have arrived.
+
+    Of chains that have, as many fall as rise, but for chance, of which four standard deviations are allowed for. Those
+    that have not may lie so far apart that a mean says nothing.
+
+    >>> _is_rising([torch.linspace(0.0, 1.0, 32) + 5 * sweep for sweep in range(9)])
+    True
+    >>> _is_rising([torch.linspace(0.0, 1.0, 32)] * 9)
+    False
+    """
+    if len(weights) <= _LEVEL_SWEEPS:
+        return False
+    change = weights[-1] - weights[-1 - _LEVEL_SWEEPS]
+    num_rising = int((change > 0).sum())
+    by_chance = len(change) / 2 + 2 * math.sqrt(len(change))
+    return num_rising > by_chance and change.median().item() > _LEVEL_SWEEPS * _RISING_NATS
 
 
 def _is_level(weights: Sequence[Tensor]) -> bool:

@@ -215,6 +215,27 @@ def test_many_nodes_of_a_dense_evidence_move_in_windows():
     assert (weights[-1] > weights[0]).all()
 
 
+def test_a_warm_up_goes_on_while_chains_rise(monkeypatch):
+    """Chains from random orders of 40 nodes have far to go: two sweeps are not enough, and more are taken unasked."""
+    evidence = DenseEvidence.from_data(linear_data(50, 40, seed=0), noise=1.0)
+    start = torch.stack([torch.randperm(40, generator=torch.Generator().manual_seed(seed)) for seed in range(64)])
+    chains, seen = OrderChains(evidence), []
+    sweep = chains.sweep
+    monkeypatch.setattr(chains, "sweep", lambda order, generator: seen.append(order) or sweep(order, generator))
+
+    def run(order, num_warmup):
+        seen.clear()
+        generator = torch.Generator().manual_seed(0)
+        return chains.run(order, generator, num_warmup=num_warmup, num_sweeps=1)[:, 0], len(seen) - 1
+
+    arrived, num_sweeps = run(start, 2)
+    assert 2 < num_sweeps <= 16
+    _, num_more = run(arrived, 2)
+    assert num_more < num_sweeps
+    monkeypatch.setattr(order_moves, "_PATIENCE", 1)
+    assert run(start, 2)[1] == 2
+
+
 def test_few_nodes_and_sparse_evidences_have_no_windows():
     assert OrderChains(make("dense-known")).window_lengths() == []
     sparse = ParentSetEvidence.from_data(linear_data(50, 40, seed=0), noise=1.0, num_candidates=2)
