@@ -47,7 +47,7 @@ doctest: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --doctest-glob='*.md' README.md docs -q
 
 unit: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests -q -n $(JOBS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests -q -n $(JOBS) --dist worksteal
 
 bench-smoke: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks run all --size smoke --strict --jobs $(JOBS) --store $$(mktemp -d)/rows.csv

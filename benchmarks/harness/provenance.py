@@ -17,7 +17,10 @@ def commit() -> str:
     folder = Path(__file__).parent
 
     def git(*words: str) -> str:
-        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False)
+        # Without the lock that `status` takes to refresh the index: a killed task would leave it behind.
+        done = subprocess.run(
+            ["git", "--no-optional-locks", *words], cwd=folder, capture_output=True, text=True, check=False
+        )
         return done.stdout.strip() if done.returncode == 0 else ""
 
     try:
