@@ -7,13 +7,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from pyro_pivid.collapsed.conjugate import student_log_evidence
 from pyro_pivid.collapsed.dense_cut import CutDenseEvidence
-from pyro_pivid.collapsed.order_windows import MANY_NODES, Windows, place_sums
+from pyro_pivid.collapsed.dense_terms import DenseTerms
+from pyro_pivid.collapsed.order_windows import MANY_NODES, Windows
 from pyro_pivid.ops.permutation import precedence_mask
 
 
-class CutDenseTerms:
+class CutDenseTerms(DenseTerms):
     """Terms of a dense evidence with forbidden links, in the sense of ``OrderTerms``.
 
     >>> from pyro_pivid.statistics import SufficientStatistics
@@ -28,9 +28,10 @@ class CutDenseTerms:
     :param evidence: the evidence.
     """
 
+    evidence: CutDenseEvidence
+
     def __init__(self, evidence: CutDenseEvidence) -> None:
-        self.evidence = evidence
-        self._couples = evidence.noise.shared and evidence.noise.scale is None
+        super().__init__(evidence)
 
     @property
     def num_insertions(self) -> int:
@@ -54,7 +55,7 @@ class CutDenseTerms:
         return terms[2] + terms[3] - terms[0] - terms[1]
 
     def insertion_scores(self, rest: Tensor, node: Tensor) -> Tensor:
-        return self._scores_of_last(Windows(torch.cat([rest, node.unsqueeze(-1)], -1), 0, rest.shape[-1] + 1))
+        return self._scores_of_last_in(Windows(torch.cat([rest, node.unsqueeze(-1)], -1), 0, rest.shape[-1] + 1))
 
     def window_scores(self, windows: Windows, generator: torch.Generator) -> Callable[[Tensor, Tensor], Tensor]:
         variance = None
@@ -63,11 +64,11 @@ class CutDenseTerms:
 
         def scores(rest: Tensor, node: Tensor) -> Tensor:
             order = windows.put(torch.cat([rest, node.unsqueeze(-1)], -1))
-            return self._scores_of_last(Windows(order, windows.start, windows.length), variance)
+            return self._scores_of_last_in(Windows(order, windows.start, windows.length), variance)
 
         return scores
 
-    def _scores_of_last(self, windows: Windows, variance: Tensor | None = None) -> Tensor:
+    def _scores_of_last_in(self, windows: Windows, variance: Tensor | None = None) -> Tensor:
         """Scores of the last node of every window in all its places.
 
         :param variance: of a shared unknown noise ``(m, 1)``, where it is given and not integrated out.
@@ -78,14 +79,7 @@ class CutDenseTerms:
         looked_at = torch.cat([rest, rest, node.expand_as(nodes)], -1)
         sets = torch.cat([others, others | self._one(node), before], -2)
         log_det, residual = self.evidence.log_dets_and_residuals(looked_at, sets)
-        sizes = [rest.shape[-1], rest.shape[-1], nodes.shape[-1]]
-        if variance is not None or not self._couples:
-            ahead, behind, own = self._local(looked_at, log_det, residual, variance).split(sizes, -1)
-            return place_sums(ahead, behind) + own
-        ahead, behind, own = torch.stack([log_det, residual]).split(sizes, -1)
-        total_log_det, total_residual = place_sums(ahead, behind) + own
-        joint = self.evidence.statistics.total_rows
-        return student_log_evidence(total_log_det, total_residual, joint, *self.evidence.noise.prior)
+        return self._at_places(looked_at, log_det, residual, variance)
 
     def _predecessors(self, order: Tensor) -> Tensor:
         """The predecessors of the node at every place, booleans ``(n, D, D)``."""
@@ -93,8 +87,3 @@ class CutDenseTerms:
 
     def _one(self, node: Tensor) -> Tensor:
         return torch.nn.functional.one_hot(node, self.evidence.num_nodes).bool()
-
-    def _local(self, node: Tensor, log_det: Tensor, residual: Tensor, variance: Tensor | None = None) -> Tensor:
-        if variance is not None:
-            return -0.5 * (log_det + residual / variance)  # what is left out is the same for every order
-        return self.evidence._subsets.local_evidence(log_det, residual, self.evidence.statistics.rows_of(node))

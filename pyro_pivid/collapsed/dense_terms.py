@@ -120,9 +120,18 @@ class DenseTerms:
         rest = order[..., :-1]
         nodes = torch.cat([rest, rest, order[..., -1:].expand_as(order)], -1)
         log_det, residual = groups.choose(nodes, map(of_group, factors))
-        sizes = [rest.shape[-1], rest.shape[-1], order.shape[-1]]
+        return self._at_places(nodes, log_det, residual, variance)
+
+    def _at_places(self, node: Tensor, log_det: Tensor, residual: Tensor, variance: Tensor | None) -> Tensor:
+        """Scores ``(n, length)`` of a node in all places: the others ahead of it, the others behind it, and itself.
+
+        :param node: whose terms these are, ``(n, 3 length - 2)``: the others, the others again, and the node.
+        :param variance: of a shared unknown noise ``(n, 1)``, where it is given and not integrated out.
+        """
+        others = node.shape[-1] // 3
+        sizes = [others, others, others + 1]
         if variance is not None or not self._couples:
-            ahead, behind, own = self._local(nodes, log_det, residual, variance).split(sizes, -1)
+            ahead, behind, own = self._local(node, log_det, residual, variance).split(sizes, -1)
             return place_sums(ahead, behind) + own
         ahead, behind, own = torch.stack([log_det, residual]).split(sizes, -1)
         total_log_det, total_residual = place_sums(ahead, behind) + own
