@@ -214,6 +214,11 @@ def test_glance_takes_all_kinds_of_graph_together():
     assert titles == ["er-500-500", "all-100-100"]  # of 500 nodes there is one kind
 
 
+def test_one_kind_of_graph_alone_is_not_called_all():
+    titles = [group.title for group in at_a_glance(groups_of(get_suite("linear"), {"er-16-16"}))]
+    assert titles == ["er-16-16"]
+
+
 def test_peer_by_peer_counts_the_data_sets_that_both_finished(store):
     for method, seed, value in (("golem", 0, 0.8), ("dagma", 1, 2.0), ("notears", 2, 0.0), ("exact", 2, 2.0)):
         task = Task("linear", "er-5-5", method, seed, "smoke")

@@ -102,7 +102,7 @@ def _settings_of(rows: pd.DataFrame, suites: list[Suite]) -> list[Setting]:
     found = []
     for suite in suites:
         own = rows[rows["suite"] == suite.name]
-        for group in [] if suite.methods else glance.at_a_glance(groups_of(suite)):
+        for group in [] if suite.methods else glance.at_a_glance(groups_of(suite, set(own["case"]))):
             chosen = own[own["case"].isin(group.cases) & own["case"].isin(_scored(suite))]
             if not chosen.empty:
                 found.append(Setting(f"{suite.name}: {group.title}", chosen, group, suite.case(group.cases[0]).ours))
@@ -177,7 +177,7 @@ def _section(
         if not scored.empty:
             document.table(cases_table(scored, _scored(suite), IN_ONE_TABLE[suite.name]))
     else:
-        for group in glance.at_a_glance(groups_of(suite)):
+        for group in glance.at_a_glance(groups_of(suite, set(scored["case"]))):
             chosen = scored[scored["case"].isin(group.cases)]
             if not chosen.empty:
                 document.heading(group.title, 3)
@@ -191,7 +191,7 @@ def _section(
 
 
 def _figures(rows: pd.DataFrame, suite: Suite, folder: Path, show: Callable[[Path | None, str], None]) -> None:
-    for group in groups_of(suite):
+    for group in groups_of(suite, set(rows["case"])):
         if group.pooled or suite.name in PUBLISHED:
             caption = f"{suite.name}, {group.title}: {figures.caption(rows, group)}"
             show(figures.dots(rows, suite, group, folder), caption)
@@ -224,7 +224,7 @@ def _scaling(document: Document, rows: pd.DataFrame, folder: Path, show: Callabl
 def _all_tables(document: Document, rows: pd.DataFrame, suite: Suite) -> None:
     document.heading(f"{suite.name}: {suite.title}")
     scored = rows[rows["case"].isin(_scored(suite))]
-    for group in groups_of(suite):
+    for group in groups_of(suite, set(scored["case"])):
         chosen = scored[scored["case"].isin(group.cases)]
         if not chosen.empty:
             document.heading(group.title, 3)

@@ -71,8 +71,12 @@ class Verdict:
         one, draws = _cells(self.one), _cells(self.draws)
         trivial = self.one.trivial if self.one else None
         beside = f"{_named(trivial)} ({trivial.outcome})" if trivial else "–"
-        cost = self.one.cost.partition(" × ")[0] + " ×" if self.one and self.one.peer else "–"
-        return [f"{self.setting} ({self.num_sets})", self.ours, *one, beside, *draws, cost]
+        return [f"{self.setting} ({self.num_sets})", self.ours, *one, beside, *draws, self.cost]
+
+    @property
+    def cost(self) -> str:
+        """CPU seconds as a multiple of those of the peer by one answer."""
+        return self.one.cost.partition(" × ")[0] + " ×" if self.one and self.one.peer else "–"
 
 
 def judge(setting: str, rows: pd.DataFrame, headline: str, ours: str) -> Verdict:

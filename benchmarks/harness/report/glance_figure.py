@@ -78,7 +78,7 @@ def _rivals(verdict: Verdict) -> dict[str, Rival]:
 def _beside(verdict: Verdict) -> str:
     rivals = [verdict.one.peer, verdict.one.trivial] if verdict.one else [None, None]
     names = [rival.name if rival else "–" for rival in rivals]
-    return " | ".join([*names, verdict.row()[-1]])
+    return " | ".join([*names, verdict.cost])
 
 
 def _mark(axis: Axes, place: int, kind: str, rival: Rival) -> None:

@@ -236,5 +236,5 @@ def _draw_published(axis: Any) -> None:
         if figure.suite == "scaling" and found and figure.metric == "wall_seconds":
             place = (int(found["num_nodes"]), float(figure.value))
             axis.plot(*place, marker="*", markersize=10, markerfacecolor="white", color="0.3", linestyle="")
-            where = {"textcoords": "offset points", "ha": "right", "va": "center", "fontsize": 8, "color": "0.3"}
-            axis.annotate(figure.method.removesuffix(" (published)"), place, xytext=(-8, 0), **where)
+            where = {"textcoords": "offset points", "ha": "left", "va": "top", "fontsize": 8, "color": "0.3"}
+            axis.annotate(figure.method.removesuffix(" (published)"), place, xytext=(4, -5), **where)

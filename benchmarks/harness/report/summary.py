@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import pandas as pd
@@ -57,14 +58,19 @@ class Group:
     pooled: bool = False
 
 
-def groups_of(suite: Suite) -> list[Group]:
-    """Cases by family; and all graph kinds together where a suite has several of the same size."""
+def groups_of(suite: Suite, run: Collection[str] | None = None) -> list[Group]:
+    """Cases by family; and all graph kinds together where several of the same size were run.
+
+    :param suite: the suite.
+    :param run: names of the cases that were; all if not said.
+    """
+    chosen = [case for case in suite.cases if run is None or case.name in run]
     families: dict[str, list] = {}
-    for case in suite.cases:
+    for case in chosen:
         families.setdefault(case.family or case.name, []).append(case)
     groups = [Group(name, tuple(c.name for c in cases), cases[0].headline) for name, cases in families.items()]
     both: dict[str, list] = {}
-    for case in suite.cases:
+    for case in chosen:
         if case.graph and case.make is not None:
             both.setdefault(case.name.replace(case.graph.lower(), "all", 1), []).append(case)
     for title, cases in both.items():
