@@ -70,7 +70,7 @@ class PIVID:
         many times over and the posteriors mixed.
     :param num_imputations: how often missing entries are drawn.
     :param order_gradient: ``"score"`` (leave-one-out baseline) or ``"pathwise"`` (straight-through SoftSort).
-    :param num_orders: orders drawn in each step; 64 by default, 32 for networks.
+    :param num_orders: orders drawn in each step; by default 64, 32 for networks, fewer for many columns in collapsed.
     :param num_graphs: graphs drawn for each order, where the likelihood is sampled.
     :param analytic: exact KL divergences and expectations where they exist; ``False`` is Pyro's plain ``Trace_ELBO``.
     :param quantize: links below ``link_threshold`` count as zero in the likelihood already (straight-through).
@@ -141,7 +141,7 @@ class PIVID:
         self.knowledge = knowledge
         self.missing = missing
         self.imputation = ImputationSettings(num_imputations=num_imputations)
-        self.num_orders = num_orders or (32 if isinstance(self.sem, NeuralSEM) else 64)
+        self.num_orders = num_orders
         self.num_graphs = num_graphs
         self.batch_size = batch_size
         self.quantize = quantize
@@ -151,7 +151,7 @@ class PIVID:
         self.num_jobs = num_jobs
         self.relaxed = RelaxedSettings(
             order_gradient=order_gradient,
-            num_orders=self.num_orders,
+            num_orders=num_orders or (32 if isinstance(self.sem, NeuralSEM) else 64),
             plain=not analytic,
             link_threshold=link_threshold,
             validation_fraction=validation_fraction,
@@ -191,7 +191,7 @@ class PIVID:
             default that of ``CollapsedSettings``. Where the result is not settled, ``diagnose()`` names a larger one.
         :param learning_rate: of the edges and the SEM, in relaxed inference.
         :param order_learning_rate: of the order scores: by default 0.1 for relaxed (0.02 where their gradient is
-            pathwise) and 0.4 for collapsed inference.
+            pathwise), and that of ``CollapsedSettings`` for collapsed inference.
         :param seed: of everything random; the same seed gives the same answer.
         :param progress_bar: show one.
         :param device: where to compute; that of the data by default.
@@ -240,7 +240,7 @@ class PIVID:
                 num_steps=CollapsedSettings.num_steps if num_steps is None else num_steps,
                 num_particles=self.num_orders,
                 num_sweeps=num_sweeps,
-                order_learning_rate=order_learning_rate or CollapsedSettings.order_learning_rate,
+                order_learning_rate=order_learning_rate,
                 restarts=self.restarts or CollapsedSettings.restarts,
                 link_threshold=self.link_threshold,
                 progress_bar=progress_bar,

@@ -36,6 +36,8 @@ def scaling(size: str) -> Suite:
     stepped = (4,) if smoke else (16, 64, 256, 1000, 2000)
     cases = [_fit_case(num_nodes, 100 if smoke else 1000) for num_nodes in nodes]
     cases += [_fit_case(5 if smoke else 16, num_rows) for num_rows in rows]
+    # A dense model has nothing to go by where it has as many columns as rows: the same with more rows.
+    cases += [_fit_case(num_nodes, 200 if smoke else 10_000) for num_nodes in ((8,) if smoke else (1000, 2000))]
     cases += [
         Case(
             f"step, D = {num_nodes}",

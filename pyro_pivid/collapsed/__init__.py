@@ -7,6 +7,7 @@ from pyro_pivid.collapsed.link_prior import LinkPrior
 from pyro_pivid.collapsed.order_model import OrderGuide, OrderModel
 from pyro_pivid.collapsed.parent_sets import ParentSetEvidence
 from pyro_pivid.collapsed.sources import ExactSource
+from pyro_pivid.collapsed.swap_elbo import SwapELBO
 from pyro_pivid.collapsed.trust import Diagnosis
 from pyro_pivid.collapsed.variational import CollapsedFit, CollapsedSettings, fit_collapsed
 
@@ -22,5 +23,6 @@ __all__ = [
     "OrderGuide",
     "OrderModel",
     "ParentSetEvidence",
+    "SwapELBO",
     "fit_collapsed",
 ]

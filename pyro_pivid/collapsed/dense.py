@@ -105,7 +105,10 @@ class DenseEvidence:
         return in_pieces(self._log_evidence, order.reshape(-1, self.num_nodes)).view(order.shape[:-1])
 
     def _log_evidence(self, order: Tensor) -> Tensor:
-        log_det, residual = self._log_dets_and_residuals(order, self._factors(order))
+        return self._sum_of_terms(order, *self._log_dets_and_residuals(order, self._factors(order)))
+
+    def _sum_of_terms(self, order: Tensor, log_det: Tensor, residual: Tensor) -> Tensor:
+        """Log evidence from ℓ and r of the node at every position."""
         num_rows = self.statistics.rows_of(order)
         if self.noise.scale is not None:
             return gaussian_log_evidence(log_det, residual, num_rows, 2 * math.log(self.noise.scale)).sum(-1)

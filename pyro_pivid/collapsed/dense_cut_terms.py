@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
@@ -41,18 +41,14 @@ class CutDenseTerms(DenseTerms):
             return 4
         return max(4, 256 // num_nodes) if num_nodes > 16 else num_nodes
 
-    def swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
+    def _before_and_after(self, order: Tensor, factors: Iterable[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         first, last = order[..., :-1], order[..., 1:]
         before = self._predecessors(order)
         ahead = before[..., :-1, :]
         with_first, with_last = before[..., 1:, :], ahead | self._one(last)
         nodes = torch.stack([first, last, last, first])
-        log_det, residual = self.evidence.log_dets_and_residuals(
-            nodes, torch.stack([ahead, with_first, ahead, with_last])
-        )
-        variance = self.evidence._noise_variances(order, (), generator)[..., :1] if self._couples else None
-        terms = self._local(nodes, log_det, residual, variance)
-        return terms[2] + terms[3] - terms[0] - terms[1]
+        sets = torch.stack([ahead, with_first, ahead, with_last])
+        return nodes, *self.evidence.log_dets_and_residuals(nodes, sets)
 
     def insertion_scores(self, rest: Tensor, node: Tensor) -> Tensor:
         return self._scores_of_last_in(Windows(torch.cat([rest, node.unsqueeze(-1)], -1), 0, rest.shape[-1] + 1))

@@ -33,9 +33,33 @@ class DenseTerms:
     def insertion_scores(self, rest: Tensor, node: Tensor) -> Tensor:
         return in_pieces(self._insertion_scores, rest, node)
 
+    def evidence_and_gains(self, order: Tensor) -> tuple[Tensor, Tensor]:
+        both = in_pieces(self._evidence_and_gains, order)
+        return both[:, 0], both[:, 1:]
+
     def _swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
-        ridge, groups = self.evidence.ridge, self.evidence.groups
-        factors = groups.factors(order)
+        factors = self.evidence._factors(order)
+        variance = self.evidence._noise_variances(order, factors, generator)[..., :1] if self._couples else None
+        return _change(self._local(*self._before_and_after(order, factors), variance))
+
+    def _evidence_and_gains(self, order: Tensor) -> Tensor:
+        """Log evidence, and behind it what the swaps change, ``(n, D)``."""
+        factors = self.evidence._factors(order)
+        log_det, residual = self.evidence._log_dets_and_residuals(order, factors)
+        log_evidence = self.evidence._sum_of_terms(order, log_det, residual).unsqueeze(-1)
+        node, log_dets, residuals = self._before_and_after(order, factors)
+        if self._couples:
+            totals = [value.sum(-1, keepdim=True) for value in (log_det, residual)]
+            swapped = (totals[0] + _change(log_dets), totals[1] + _change(residuals))
+            joint = self.evidence.statistics.total_rows
+            gains = student_log_evidence(*swapped, joint, *self.evidence.noise.prior) - log_evidence
+        else:
+            gains = _change(self._local(node, log_dets, residuals))
+        return torch.cat([log_evidence, gains], -1)
+
+    def _before_and_after(self, order: Tensor, factors: Iterable[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """Node, log determinant and residual at the places k and k + 1, then after their swap, ``(4, n, D - 1)``."""
+        ridge = self.evidence.ridge
 
         def of_group(factor: Tensor) -> Tensor:
             squares = factor.diagonal(dim1=-2, dim2=-1).square()
@@ -50,10 +74,8 @@ class DenseTerms:
 
         first, last = order[..., :-1], order[..., 1:]
         nodes = torch.stack([first, last, last, first])  # whose term it is: after the swap they have changed places
-        log_dets, residuals = groups.choose(nodes, map(of_group, factors))
-        variance = self.evidence._noise_variances(order, factors, generator)[..., :1] if self._couples else None
-        terms = self._local(nodes, log_dets, residuals, variance)
-        return terms[2] + terms[3] - terms[0] - terms[1]
+        log_dets, residuals = self.evidence.groups.choose(nodes, map(of_group, factors))
+        return nodes, log_dets, residuals
 
     def window_scores(self, windows: Windows, generator: torch.Generator) -> Callable[[Tensor, Tensor], Tensor]:
         blocks, variance = self._residual_blocks(windows, generator)
@@ -152,3 +174,8 @@ class DenseTerms:
         return student_log_evidence(
             log_det, residual, self.evidence.statistics.rows_of(node), *self.evidence.noise.prior
         )
+
+
+def _change(terms: Tensor) -> Tensor:
+    """What a swap changes: the two terms after it less the two before."""
+    return terms[2] + terms[3] - terms[0] - terms[1]

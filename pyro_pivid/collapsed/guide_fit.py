@@ -12,6 +12,7 @@ from pyro.infer.util import is_validation_enabled
 from torch import Tensor
 
 from pyro_pivid.collapsed.order_model import MAX_PLATE_NESTING, OrderGuide, OrderModel, weighted_draws
+from pyro_pivid.collapsed.swap_elbo import SwapELBO
 from pyro_pivid.distributions.plackett_luce_mixture import PlackettLuceMixture
 from pyro_pivid.inference import FitResult, FitSettings, LeaveOneOutELBO, fit
 from pyro_pivid.order_prior import is_function
@@ -78,7 +79,13 @@ def fit_guide(
         ]
         guide, result = min(zip(guides, results, strict=True), key=lambda pair: pair[1].final_loss)
         return GuideFit(guide, result.params, [law_of(result.params, model.before)], result)
-    together = OrderModel(model.evidence, model.order_prior, before=model.before, num_restarts=num_restarts)
+    together = OrderModel(
+        model.evidence,
+        model.order_prior,
+        before=model.before,
+        num_restarts=num_restarts,
+        tells_swaps=model.can_tell_swaps,
+    )
     result = _run(together, OrderGuide(together, num_components=num_components), settings, num_particles, seed)
     result = FitResult([loss / num_restarts for loss in result.losses], result.params, seed, result.stopped_early)
     shapes = {_SCORES: (num_restarts, num_components, -1), _WEIGHTS: (num_restarts, num_components)}
@@ -121,7 +128,11 @@ def params_of(law: PlackettLuceMixture) -> Params:
 
 def _run(model: OrderModel, guide: OrderGuide, settings: FitSettings, num_particles: int, seed: int) -> FitResult:
     nesting = MAX_PLATE_NESTING + (model.num_restarts > 1)
-    loss = LeaveOneOutELBO(num_particles, analytic_kl=False, expected_likelihood=False, max_plate_nesting=nesting)
+    loss: LeaveOneOutELBO
+    if model.tells_swaps:
+        loss = SwapELBO(num_particles, max_plate_nesting=nesting)
+    else:
+        loss = LeaveOneOutELBO(num_particles, analytic_kl=False, expected_likelihood=False, max_plate_nesting=nesting)
     # The fit loop reads device and identity of the data from this tensor: the evidence of one order tells data apart.
     data = model.evidence.log_evidence(model.first_order().unsqueeze(0))
     # All that is drawn and scored is ours, but for an order prior that is a user's function.

@@ -12,7 +12,9 @@ from pyro.infer.autoguide import AutoNormal
 from torch import Tensor
 
 from pyro_pivid.collapsed.evidence import OrderEvidence
+from pyro_pivid.collapsed.order_terms import EvidenceTerms, has_terms, make_terms
 from pyro_pivid.distributions import PlackettLuce, RestrictedOrders
+from pyro_pivid.distributions._swaps import log_swap_ratios
 from pyro_pivid.distributions.plackett_luce_mixture import PlackettLuceMixture
 from pyro_pivid.ops.graph import topological_order
 from pyro_pivid.order_prior import is_function, make_order_law
@@ -20,6 +22,7 @@ from pyro_pivid.order_prior import is_function, make_order_law
 # Restarts and particles stand left of two dimensions, as in relaxed inference: one prior of a user's serves both.
 MAX_PLATE_NESTING = 2
 RESTART_DIM = -1 - MAX_PLATE_NESTING
+SWAP_GAINS = "swap_gains"
 _SYMMETRY_BREAKING = 0.1
 
 
@@ -42,6 +45,8 @@ class OrderModel:
     :param before: boolean ``(D, D)``: i has to come before j. The prior is cut to the orders that agree.
     :param num_restarts: so many orders at once, for guides that are fitted side by side: all sites are then in a plate
         ``"restarts"`` at dimension -3.
+    :param tells_swaps: tell in ``infer["swap_gains"]`` of the evidence what swaps of neighbours would change, for a
+        :class:`~pyro_pivid.collapsed.SwapELBO`.
     """
 
     def __init__(
@@ -51,6 +56,7 @@ class OrderModel:
         *,
         before: Tensor | None = None,
         num_restarts: int = 1,
+        tells_swaps: bool = False,
     ) -> None:
         self.evidence = evidence
         self.num_restarts = num_restarts
@@ -59,15 +65,42 @@ class OrderModel:
         weights = evidence.log_noise_weights
         self._like = torch.zeros(evidence.num_nodes, dtype=weights.dtype, device=weights.device)
         self._fixed_law: PlackettLuce | RestrictedOrders | None = None
+        self._terms: EvidenceTerms | None = None
+        self.tells_swaps = tells_swaps
+        if tells_swaps and not self.can_tell_swaps:
+            raise ValueError(
+                "Expected for `tells_swaps` a dense or sparse evidence, no `before` and no function as `order_prior`, "
+                "but got something else. Leave it out, and use LeaveOneOutELBO."
+            )
 
     def __call__(self, *_: Any) -> Tensor:
         """Draw an order and weigh it by its evidence; data that a fit loop passes along are not looked at."""
         with self.restarts():
             order = pyro.sample("order", self.order_law())
+            told: Any = {}
             with torch.no_grad():
-                log_evidence = self.evidence.log_evidence(order)
-            pyro.factor("evidence", log_evidence)
+                if self.tells_swaps:
+                    log_evidence, told[SWAP_GAINS] = self._evidence_and_gains(order)
+                else:
+                    log_evidence = self.evidence.log_evidence(order)
+            with poutine.infer_config(config_fn=lambda _: told):
+                pyro.factor("evidence", log_evidence)
         return order
+
+    def _evidence_and_gains(self, order: Tensor) -> tuple[Tensor, Tensor]:
+        """Log evidence ``(...)`` of orders, and what swaps change of it and of the prior, ``(..., D - 1)``."""
+        flat = order.reshape(-1, order.shape[-1])
+        self._terms = self._terms or make_terms(self.evidence)
+        log_evidence, gains = self._terms.evidence_and_gains(flat)
+        law = self.order_law()
+        if self.order_prior is not None and isinstance(law, PlackettLuce):
+            gains = gains + log_swap_ratios(law.logits[flat])
+        return log_evidence.view(order.shape[:-1]), gains.view(*order.shape[:-1], -1)
+
+    @property
+    def can_tell_swaps(self) -> bool:
+        """Whether swaps of neighbours are known to the evidence, and to a prior that is fixed and allows all orders."""
+        return has_terms(self.evidence) and self.before is None and not is_function(self.order_prior)
 
     def restarts(self) -> AbstractContextManager[Any]:
         """The plate of the restarts; nothing where there is one."""

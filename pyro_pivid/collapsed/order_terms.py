@@ -22,6 +22,7 @@ from pyro_pivid.collapsed.evidence import OrderEvidence
 from pyro_pivid.collapsed.order_windows import Windows, place_sums
 from pyro_pivid.collapsed.parent_sets import ParentSetEvidence
 from pyro_pivid.collapsed.sparse_terms import SparseTerms
+from pyro_pivid.distributions._swaps import log_swap_ratios
 from pyro_pivid.ops.log_sums import log_sums_to_end
 
 
@@ -50,7 +51,14 @@ class OrderTerms(Protocol):
         """
 
 
-def make_terms(evidence: OrderEvidence) -> OrderTerms:
+class EvidenceTerms(OrderTerms, Protocol):
+    """Changes of an evidence, which is known itself."""
+
+    def evidence_and_gains(self, order: Tensor) -> tuple[Tensor, Tensor]:
+        """Log evidence ``(n,)`` and what each swap by itself changes of it ``(n, D - 1)``, the noise integrated out."""
+
+
+def make_terms(evidence: OrderEvidence) -> EvidenceTerms:
     """The terms of an evidence.
 
     >>> evidence = DenseEvidence.from_data(torch.randn(20, 3), noise=1.0)
@@ -75,6 +83,11 @@ def make_terms(evidence: OrderEvidence) -> OrderTerms:
     )
 
 
+def has_terms(evidence: OrderEvidence) -> bool:
+    """Whether :func:`make_terms` knows the evidence: one of a user's own has none."""
+    return isinstance(evidence, DenseEvidence | ParentSetEvidence)
+
+
 class PriorTerms:
     """Terms of a Plackett-Luce prior with given scores ``(D,)``."""
 
@@ -86,10 +99,7 @@ class PriorTerms:
         return len(self.scores)
 
     def swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
-        placed = self.scores[order]
-        behind = torch.nn.functional.pad(log_sums_to_end(placed), (0, 1), value=-torch.inf)
-        after_swap = torch.logaddexp(placed[..., :-1], behind[..., 2:])
-        return behind[..., 1:-1] - after_swap
+        return log_swap_ratios(self.scores[order])
 
     def insertion_scores(self, rest: Tensor, node: Tensor) -> Tensor:
         return self._insertion_scores(rest, node, self.scores.new_full((len(rest), 1), -torch.inf))

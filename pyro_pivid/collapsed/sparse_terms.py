@@ -29,6 +29,19 @@ class SparseTerms:
         return self.evidence.num_nodes
 
     def swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
+        gains, noise = self._swap_gains(order), self._draw_noise(order, generator)
+        if noise is not None:
+            gains = gains.gather(-1, noise[:, None, None].expand(*gains.shape[:-1], 1))
+        return gains.squeeze(-1)
+
+    def evidence_and_gains(self, order: Tensor) -> tuple[Tensor, Tensor]:
+        log_joint = self.evidence.log_noise_posterior(order)
+        log_evidence = log_joint.logsumexp(-1)
+        log_noise = (log_joint - log_evidence.unsqueeze(-1)).unsqueeze(-2)
+        return log_evidence, (log_noise + self._swap_gains(order)).logsumexp(-1)
+
+    def _swap_gains(self, order: Tensor) -> Tensor:
+        """What each swap gains at every noise value, shape ``(n, D - 1, G)``."""
         codes = candidate_codes(order, self._candidates).gather(-1, order)
         first, last = order[..., :-1], order[..., 1:]
         of_first = codes[..., :-1] | self._bits[first, last]
@@ -36,12 +49,8 @@ class SparseTerms:
         nodes = torch.stack([first, last, first, last])
         terms = self._look_up(nodes, torch.stack([codes[..., :-1], codes[..., 1:], of_first, of_last]))
         gains = terms[2] + terms[3] - terms[0] - terms[1]
-        noise = self._draw_noise(order, generator)
-        if noise is not None:
-            gains = gains.gather(-1, noise[:, None, None].expand(*first.shape, 1))
-        gains = gains.squeeze(-1)
         if self._absent is not None:
-            gains = gains + self._absent[last, first] - self._absent[first, last]
+            gains = gains + (self._absent[last, first] - self._absent[first, last]).unsqueeze(-1)
         return gains
 
     def insertion_scores(self, rest: Tensor, node: Tensor) -> Tensor:

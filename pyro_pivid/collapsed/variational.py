@@ -25,6 +25,7 @@ from pyro_pivid.order_prior import make_order_law
 
 _LEAST_SWEEPS = 4
 _STUCK = 0.5  # of the variance between chains: they then remember where they started
+_MANY_NODES = 64  # above, a few orders tell a gradient well, and scores have a long way to go
 _FEW_NODES = 16  # fewer have sharp posteriors, and chains that cost next to nothing: theirs are long
 
 
@@ -32,16 +33,19 @@ _FEW_NODES = 16  # fewer have sharp posteriors, and chains that cost next to not
 class CollapsedSettings:
     """How collapsed inference runs; one configuration for all data.
 
-    >>> CollapsedSettings(restarts=1).num_particles
-    64
+    >>> CollapsedSettings(restarts=1).particles(256, tells_swaps=True)
+    16
 
     :param num_steps: steps of SVI in each restart; fewer where the loss settles early and chains follow.
-    :param num_particles: orders drawn in each step, for each restart.
+    :param num_particles: orders drawn in each step, for each restart; by default 64, fewer from 65 nodes on where
+        swaps tell the gradient (:class:`~pyro_pivid.collapsed.SwapELBO`), 4 from 1024 on.
     :param num_components: Plackett-Luce components of the guide.
-    :param order_learning_rate: of the order scores (Adam).
+    :param order_learning_rate: of the order scores (Adam); by default 0.4. Where swaps tell the gradient it is 0.8 from
+        65 nodes on, whose scores have a long way to go, and 0.1 for a guide that is the answer: it must not miss any of
+        several peaks.
     :param restarts: independent fits side by side, all of which start chains.
     :param polish: whether Markov chains started from the guide give the answer; otherwise it is the guide reweighted.
-    :param num_chains: chains, side by side; by default 192 at 16 nodes, up to 1024 below, at least 32 above.
+    :param num_chains: chains, side by side; by default 192 at 16 nodes, up to 1024 below, 32 at 500, 8 at 2000.
     :param num_warmup: sweeps before orders are kept, fewer where all chains soon agree; by default 10, and one more
         for every 4 nodes up to 35 at 100 nodes, fewer again above; 20 more for every node below 16.
     :param num_sweeps: sweeps after which the orders of all chains are kept, at most; by default 20, and one more for
@@ -56,9 +60,9 @@ class CollapsedSettings:
     """
 
     num_steps: int = 200
-    num_particles: int = 64
+    num_particles: int | None = None
     num_components: int = 2
-    order_learning_rate: float = 0.4
+    order_learning_rate: float | None = None
     restarts: int = 2
     polish: bool = True
     num_chains: int | None = None
@@ -72,8 +76,8 @@ class CollapsedSettings:
     checkpoint: str | Path | None = None
 
     def __post_init__(self) -> None:
-        by_rule = ("num_chains", "num_warmup", "num_sweeps")
-        for name in ("num_steps", "num_particles", "restarts", "num_draws", *by_rule):
+        by_rule = ("num_particles", "num_chains", "num_warmup", "num_sweeps")
+        for name in ("num_steps", "restarts", "num_draws", *by_rule):
             value = getattr(self, name)
             if not (isinstance(value, int) and value > 0) and not (value is None and name in by_rule):
                 raise ValueError(f"Expected `{name}` to be a positive whole number, but got {value!r}.")
@@ -84,10 +88,15 @@ class CollapsedSettings:
         if not self.tolerance > 0:
             raise ValueError(f"Expected `tolerance` to be a positive number, but got {self.tolerance!r}.")
 
+    def particles(self, num_nodes: int, *, tells_swaps: bool) -> int:
+        """Orders drawn in each step: what swaps tell of one order grows with the number of its nodes."""
+        return self.num_particles or (max(4, min(64, 64 * _MANY_NODES // num_nodes)) if tells_swaps else 64)
+
     def chains_per_fit(self, num_nodes: int) -> int:
         """Chains that start from each restart."""
         few_nodes = min(1024, int(12_288 / num_nodes**1.5))  # where chains cost next to nothing
-        chosen = self.num_chains or max(few_nodes, min(192, max(32, 4096 // num_nodes)))
+        many_nodes = max(4, min(32, 16_000 // num_nodes))  # where a single chain takes minutes
+        chosen = self.num_chains or max(few_nodes, min(192, max(many_nodes, 4096 // num_nodes)))
         return 2 * math.ceil(chosen / (2 * self.restarts))  # even, so that the chains of one fit make two groups
 
     def sweeps(self, num_nodes: int) -> tuple[int, int]:
@@ -100,12 +109,17 @@ class CollapsedSettings:
         """How often chains that do not mix may go on for twice as long."""
         return max(0, min(5, int(math.log2(512 / num_nodes)))) if self.num_doublings is None else self.num_doublings
 
-    def fit_settings(self, *, is_answer: bool) -> FitSettings:
+    def learning_rate(self, num_nodes: int, *, is_answer: bool, tells_swaps: bool) -> float:
+        """Learning rate of the order scores."""
+        by_swaps = 0.1 if is_answer else 0.8 if num_nodes > _MANY_NODES else 0.4
+        return self.order_learning_rate or (by_swaps if tells_swaps else 0.4)
+
+    def fit_settings(self, num_nodes: int, *, is_answer: bool, tells_swaps: bool) -> FitSettings:
         """Settings of the fit loop; a guide that is the answer itself takes all steps."""
         plateau = None if is_answer else Plateau()
         return FitSettings(
             num_steps=self.num_steps,
-            order_learning_rate=self.order_learning_rate,
+            order_learning_rate=self.learning_rate(num_nodes, is_answer=is_answer, tells_swaps=tells_swaps),
             learning_rate_factor=hold_then_anneal(1 / (1 + (plateau.more if plateau else 1.0))),
             clip_norm=None,  # scaled advantages bound the gradient
             plateau=plateau,
@@ -187,10 +201,10 @@ def fit_collapsed(
     polished = settings.polish and not has_latents
     fitted = fit_guide(
         model,
-        settings.fit_settings(is_answer=not polished),
+        settings.fit_settings(evidence.num_nodes, is_answer=not polished, tells_swaps=model.can_tell_swaps),
         num_restarts=settings.restarts,
         num_components=settings.num_components,
-        num_particles=settings.num_particles,
+        num_particles=settings.particles(evidence.num_nodes, tells_swaps=model.can_tell_swaps),
         seed=seed,
     )
     device = fitted.law.logits.device

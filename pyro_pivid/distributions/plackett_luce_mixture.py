@@ -10,6 +10,7 @@ from torch import Size, Tensor
 from torch.distributions import constraints
 
 from pyro_pivid.distributions._precedence import is_admissible, read_precedence
+from pyro_pivid.distributions._swaps import log_swap_rates, log_swap_ratios
 from pyro_pivid.distributions._validation import (
     check_finite,
     check_node_vector,
@@ -116,13 +117,44 @@ class PlackettLuceMixture(TorchDistribution):
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             check_order(value, self.num_nodes)
-        value = value.unsqueeze(-2)
-        first = None if self.precedence is None else self.precedence.first_positions(value)
-        logits, value = torch.broadcast_tensors(widest_float(self.logits), value)
-        by_component = log_prob_of_sorted(logits.gather(-1, value), first, gate=False)
-        log_weights = widest_float(self.mixture_logits).log_softmax(-1)
-        log_prob = (by_component + log_weights).logsumexp(-1).to(self.logits.dtype)
+        first = None if self.precedence is None else self.precedence.first_positions(value.unsqueeze(-2))
+        by_component = log_prob_of_sorted(self.sorted_logits(value), first, gate=False)
+        log_prob = (by_component + self._log_weights()).logsumexp(-1).to(self.logits.dtype)
         return log_prob if first is None else torch.where(is_admissible(first).squeeze(-1), log_prob, -torch.inf)
+
+    def sorted_logits(self, value: Tensor) -> Tensor:
+        """Scores of all components in the order of the value, shape ``(..., K, D)`` for orders ``(..., D)``."""
+        logits, value = torch.broadcast_tensors(widest_float(self.logits), value.unsqueeze(-2))
+        return logits.gather(-1, value)
+
+    def swaps(self, value: Tensor) -> tuple[Tensor, Tensor]:
+        r"""What a swap of the places k and k + 1 does to the log-probability, and how fast scores bring it about.
+
+        For any function f of orders, and the score :math:`s_{ci}` of node i in component c,
+
+        .. math:: \frac{\partial}{\partial s_{ci}} E[f(\pi)] = E \Bigl[\sum_k \rho_{ck}(\pi)
+                  \bigl(f(\pi^{(k)}) - f(\pi)\bigr) \bigl(1[\pi_{k+1} = i] - 1[\pi_k = i]\bigr) \Bigr],
+
+        where :math:`\pi^{(k)}` is the order after the swap: only differences of f between neighbouring orders matter.
+
+        >>> law = PlackettLuceMixture(torch.zeros(1), torch.zeros(1, 3))
+        >>> ratios, rates = law.swaps(torch.tensor([2, 0, 1]))
+        >>> ratios, rates
+        (tensor([0., 0.], dtype=torch.float64), tensor([[0.3333, 0.4167]], dtype=torch.float64))
+
+        :param value: orders ``(..., D)``; the law must be one without ``before``.
+        :return: log ratios ``(..., D - 1)``, and the rates ρ, ``(..., K, D - 1)``.
+        """
+        if self.precedence is not None:
+            raise NotImplementedError("Expected a law of all orders: with `before` a score moves more than one node.")
+        placed = self.sorted_logits(value)
+        log_joint = (log_prob_of_sorted(placed) + self._log_weights()).unsqueeze(-1)
+        swapped = (log_joint + log_swap_ratios(placed)).logsumexp(-2)
+        shares = log_joint - log_joint.logsumexp(-2, keepdim=True)
+        return swapped - log_joint.logsumexp(-2), (shares + log_swap_rates(placed)).exp()
+
+    def _log_weights(self) -> Tensor:
+        return widest_float(self.mixture_logits).log_softmax(-1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         return PlackettLuce(self.logits[..., 0, :], self.precedence, validate_args=False).enumerate_support(expand)

@@ -137,10 +137,20 @@ class LeaveOneOutELBO(ELBO):
                 continue
             log_q = self._aligned(site["log_prob"])
             if not _is_reparameterized(site) and log_q.requires_grad:
-                scores.append(log_q)
+                score, *more = self._scored(site, log_q, model_trace)
+                scores.append(score)
+                terms.extend(more)
                 log_q = log_q.detach()  # its own gradient has mean zero: only noise
             terms.append(-log_q)
         return terms, scores
+
+    def _scored(self, site: Any, log_q: Tensor, model_trace: Trace) -> tuple[Tensor, ...]:
+        """What has the gradient of the score function, and terms of value 0 that have a gradient of their own.
+
+        :param site: of the guide, not reparameterised.
+        :param log_q: its log-probability.
+        """
+        return (log_q,)
 
     def _traces(self, model: Program, guide: Program, args: Any, kwargs: Any) -> tuple[Trace, Trace, dict[str, Tensor]]:
         """Traces of guide and model, with the exact terms; edges are drawn only if something needs the draw."""

@@ -81,6 +81,19 @@ def test_swap_gains_are_differences_of_evidences(kind):
         torch.testing.assert_close(gains[:, place], expected, atol=1e-8, rtol=0)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_evidence_and_single_swaps_are_those_of_full_evaluations(kind):
+    """A noise that all nodes share is integrated out here, not drawn."""
+    evidence = make(kind)
+    orders = all_orders(NUM_NODES)
+    log_evidence, gains = make_terms(evidence).evidence_and_gains(orders)
+    torch.testing.assert_close(log_evidence, evidence.log_evidence(orders), atol=1e-8, rtol=0)
+    for place in range(NUM_NODES - 1):
+        swapped = orders.clone()
+        swapped[:, [place, place + 1]] = orders[:, [place + 1, place]]
+        torch.testing.assert_close(gains[:, place], evidence.log_evidence(swapped) - log_evidence, atol=1e-8, rtol=0)
+
+
 def test_prior_terms_are_those_of_plackett_luce():
     law = PlackettLuce(torch.randn(NUM_NODES))
     terms, orders = PriorTerms(law.logits), all_orders(NUM_NODES)

@@ -69,6 +69,32 @@ def test_gradients_agree_with_finite_differences():
     assert gradcheck(lambda *p: PlackettLuceMixture(*p, validate_args=False).log_prob(value), params)
 
 
+@pytest.mark.parametrize("num_components", [1, 3])
+@pytest.mark.parametrize("num_nodes", [2, 3, 4])
+def test_swaps_give_the_gradient_of_any_mean(num_nodes, num_components):
+    """The formula of ``swaps``, summed over all orders, is the gradient of a mean of random numbers."""
+    torch.manual_seed(0)
+    weights = torch.randn(num_components, dtype=torch.float64)
+    scores = torch.randn(num_components, num_nodes, dtype=torch.float64, requires_grad=True)
+    law = PlackettLuceMixture(weights, scores)
+    orders = law.enumerate_support()
+    values = {tuple(order.tolist()): torch.randn((), dtype=torch.float64) for order in orders}
+    value = torch.stack(list(values.values()))
+    (exact,) = torch.autograd.grad((law.log_prob(orders).exp() * value).sum(), scores)
+    law = PlackettLuceMixture(weights, scores.detach())
+    ratios, rates = law.swaps(orders)
+    found = torch.zeros(num_components, num_nodes, dtype=torch.float64)
+    for place in range(num_nodes - 1):
+        swapped = orders.clone()
+        swapped[:, [place, place + 1]] = orders[:, [place + 1, place]]
+        torch.testing.assert_close(ratios[:, place], law.log_prob(swapped) - law.log_prob(orders))
+        gains = torch.stack([values[tuple(order.tolist())] for order in swapped]) - value
+        flow = law.log_prob(orders).exp().unsqueeze(-1) * rates[..., place] * gains.unsqueeze(-1)
+        found.index_add_(1, orders[:, place + 1], flow.mT)
+        found.index_add_(1, orders[:, place], -flow.mT)
+    torch.testing.assert_close(found, exact)
+
+
 def test_score_function_gradient_is_unbiased():
     """The mean of f(π) ∇ log q(π) over draws is the exact gradient of E f(π), within 5 standard errors."""
     params = torch.randn(2, requires_grad=True), torch.randn(2, 3, requires_grad=True)
