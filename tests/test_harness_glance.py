@@ -7,6 +7,8 @@ import pytest
 from benchmarks.harness.report import write_report
 from benchmarks.harness.report.after_the_fact import left_out_table
 from benchmarks.harness.report.glance import Verdict, chance_in_words, in_words, judge, verdict_table
+from benchmarks.harness.report.ranking import in_words as ranking_in_words
+from benchmarks.harness.report.ranking import rank, ranking_table
 from benchmarks.harness.report.rivals import Entry, Rival, look
 from benchmarks.harness.report.summary import Mean
 from benchmarks.harness.store import Store
@@ -146,10 +148,42 @@ def test_ours_there_is_the_method_of_the_glance(store):
     assert left_out_table([entry]).rows == [["here", "E[SHD]", "dagma", "1 of 3 sets", "6.00", "exact: 4.00"]]
 
 
+def test_rankings_are_compared_in_two_digits(store):
+    for method, values in {"exact": (0.8, 0.7, 0.9), "notears": (0.3, 0.1, 0.5), "empty": (0.1, 0.1, 0.1)}.items():
+        for seed, value in enumerate(values):
+            _add(store, method, seed, expected_shd=1.0, average_precision=value)
+    _add(store, "pc", 0, class_shd=1.0, average_precision=0.99)  # on one set alone
+    entry = rank("here", store.read(), "exact")
+    assert ranking_table([entry]).rows == [
+        [
+            "here (3)",
+            "exact",
+            "0.80",
+            "notears 0.30",
+            "**ahead** by 0.50 ± 0.25",
+            "empty 0.10",
+            "**ahead** by 0.70 ± 0.25",
+        ]
+    ]
+    assert ranking_in_words([entry]) == (
+        "**By the ranking of links** (average precision): "
+        "ahead of the best peer on here (0.80, notears 0.30); behind on none."
+    )
+    assert rank("here", store.read(), "relaxed") is None
+
+
+def test_of_one_set_no_ranking_is_tested():
+    entry = Entry("here", "AP", "exact", Mean(0.5, math.nan, 1), Rival("pc", Mean(0.2, math.nan, 1)), None)
+    assert ranking_in_words([entry]).endswith(
+        "behind on none; one set, which allows no test, on here (0.50, –, nearer)."
+    )
+    assert ranking_table([entry]).rows[0][3:] == ["–", "nearer by 0.20, one set", "–", "–"]
+
+
 def test_the_report_tells_both(store, tmp_path):
     _add(store, "dagma", 2, expected_shd=6.0)
     written = write_report(store, tmp_path / "out", size="smoke")
     report, details = written[0].read_text(), written[2].read_text()
-    assert "Behind the table are 0 t-tests" in report  # the one that stands for the library was not run
+    assert "Behind this table are 0 t-tests" in report  # the one that stands for the library was not run
     rest = details.partition("### Peers with answers on some of the sets")[2]
     assert "dagma | 1 of 3 sets | 6.00 | exact: 4.00 |" in rest

@@ -13,7 +13,7 @@ from benchmarks.harness.scoring import describe, marginals_text, most_probable_c
 from benchmarks.harness.suites import SUITES, get_suite
 from benchmarks.harness.sweep import make_tasks
 from benchmarks.harness.task import Task, run_task
-from pyro_pivid.metrics import cpdag_shd
+from pyro_pivid.metrics import auroc, average_precision, cpdag_shd
 from pyro_pivid.ops.graph import dag_to_cpdag, is_dag
 
 # 0 → 2 ← 1 and 2 → 3: the class has no undirected link.
@@ -122,7 +122,27 @@ def test_scores_of_a_class_are_those_of_its_dags():
     assert row["nnz"] == 3
     assert row["skeleton_f1"] == pytest.approx(2 * 2 / 6)  # 1 - 2 and 2 - 3
     assert not {"expected_shd", "f1"} & set(row)  # what a class leaves open is no guess
+    probs = torch.from_numpy(CHAIN != 0).double()
+    halves = (probs + probs.mT) / 2  # the chain may be turned round
+    assert row["average_precision"] == average_precision(halves, torch.from_numpy(TRUTH)).item()
+    assert row["auroc"] == auroc(halves, torch.from_numpy(TRUTH)).item()
     assert score(Outcome(dag_to_cpdag(torch.from_numpy(TRUTH)).numpy()[None], "cpdag"), TRUTH)["cpdag_shd"] == 0
+
+
+def test_a_class_is_ranked_by_what_it_leaves_open():
+    """0 - 1 without direction, 2 -> 3 with one: true are 1 -> 0 and 2 -> 3, so the wrong 0 -> 1 ties with one."""
+    truth = np.zeros((4, 4), dtype=int)
+    truth[1, 0] = truth[2, 3] = 1
+    open_class = truth.copy()
+    open_class[0, 1] = 1
+    row = score(Outcome(open_class[None], "cpdag"), truth)
+    assert row["average_precision"] == pytest.approx((1 + 2 / 3) / 2)
+    assert row["auroc"] == pytest.approx((10 + 9.5) / 20)
+    turned = open_class.copy()
+    turned[1, 0] = 0
+    of_two = score(Outcome(np.stack([open_class, turned]), "cpdag"), truth)  # 0 -> 1 at 3/4, 1 -> 0 at 1/4
+    assert of_two["average_precision"] == pytest.approx((1 + 2 / 3) / 2)
+    assert of_two["auroc"] == pytest.approx((10 + 9) / 20)
 
 
 def test_a_cyclic_truth_has_no_class():

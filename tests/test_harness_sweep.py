@@ -52,6 +52,20 @@ def test_finished_rows_are_not_run_again(tmp_path, asked, num_jobs):
     assert "0 to run, 12 in the store already" in shown.getvalue()
 
 
+def test_rows_of_other_commits_are_run_again(tmp_path, asked, monkeypatch):
+    """Also those of changes that were not committed, and of no known commit."""
+    store, tasks, shown = Store(tmp_path / "rows.csv"), _tasks(1), io.StringIO()
+    for task, made_by in zip(tasks, ("older", "now", "now+", ""), strict=True):
+        store.append(task.row(error="", expected_shd=5.0, commit=made_by))
+    monkeypatch.setattr(sweep, "commit", lambda: "now")
+    assert run_sweep(tasks, store, stream=shown) == 0
+    assert run_sweep(tasks, store, again=True, stream=shown) == 3
+    assert tasks[1].key not in asked
+    assert sorted(store.read()["expected_shd"]) == [1.0, 1.0, 1.0, 5.0]
+    monkeypatch.setattr(sweep, "commit", lambda: "now+")
+    assert run_sweep(tasks, store, again=True, stream=shown) == 4
+
+
 def test_rows_are_stored_as_they_come(tmp_path, monkeypatch):
     store, tasks = Store(tmp_path / "rows.csv"), _tasks(3)
 

@@ -77,6 +77,11 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="run rows with an error again; time-outs of a shorter limit are in any case",
     )
     run.add_argument(
+        "--again",
+        action="store_true",
+        help="run rows of other commits again, which the new ones replace; a second such run goes on from there",
+    )
+    run.add_argument(
         "--skip-hopeless",
         action="store_true",
         help="peers: no run where much smaller data took more than the limit; without it such rows are run",
@@ -130,6 +135,7 @@ def run_command(options: argparse.Namespace) -> int:
         memory_limit=None if options.memory_limit is None else options.memory_limit * 2**30,
         retry_failed=options.retry_failed,
         skip_hopeless=options.skip_hopeless,
+        again=options.again,
         on_row=keep_failures,
     )
     if options.strict and failed:

@@ -12,7 +12,16 @@ from torch import Tensor
 from benchmarks.harness.cases import Problem
 from benchmarks.harness.columns import METRICS
 from benchmarks.harness.outcome import Outcome
-from pyro_pivid.metrics import edge_marginals, evaluate, r2_sortability, shd, skeleton_f1, var_sortability
+from pyro_pivid.metrics import (
+    auroc,
+    average_precision,
+    edge_marginals,
+    evaluate,
+    r2_sortability,
+    shd,
+    skeleton_f1,
+    var_sortability,
+)
 from pyro_pivid.ops.graph import dag_to_cpdag, is_dag, skeleton
 
 MAX_NODES_SORTABILITY = 128  # its cost grows with the fourth power
@@ -25,7 +34,7 @@ def score(outcome: Outcome, truth: np.ndarray) -> dict[str, float]:
     ``expected_shd`` and ``cpdag_shd`` are means over draws. Those of a single answer, which is all that many methods
     give, are ``shd``, of the graph of all links with probability above one half, and ``class_shd``, of
     :func:`most_probable_class`.
-    An equivalence class gets the metrics of classes alone: directions that it leaves open are not counted as guesses.
+    An equivalence class gets the metrics of classes and of rankings: directions that it leaves open are no guesses.
     """
     graphs = torch.from_numpy(np.asarray(outcome.graphs) != 0)
     target = torch.from_numpy(truth != 0)
@@ -43,8 +52,14 @@ def score(outcome: Outcome, truth: np.ndarray) -> dict[str, float]:
 
 
 def score_classes(graphs: Tensor, truth: Tensor) -> dict[str, float]:
-    """CPDAG-SHD, F1 of the skeletons and number of linked pairs of CPDAGs ``(S, D, D)``, means over them."""
+    """CPDAG-SHD, F1 of the skeletons and number of linked pairs of CPDAGs ``(S, D, D)``, means over them; rankings.
+
+    In a ranking of links, one whose direction is open counts half for each of the two.
+    """
+    probs = (graphs.double() * torch.where(graphs.mT, 0.5, 1.0)).mean(0)
     row = {
+        "auroc": auroc(probs, truth).item(),
+        "average_precision": average_precision(probs, truth).item(),
         "skeleton_f1": skeleton_f1(graphs, truth).double().mean().item(),
         "nnz": skeleton(graphs).sum((-2, -1)).double().mean().item() / 2,
     }

@@ -17,6 +17,7 @@ from benchmarks.harness.hopeless import hopeless_rows
 from benchmarks.harness.isolated import close_nurseries, run_isolated
 from benchmarks.harness.methods import METHODS, methods_of_suite
 from benchmarks.harness.progress import Progress
+from benchmarks.harness.provenance import commit
 from benchmarks.harness.store import Store
 from benchmarks.harness.suites import get_suite
 from benchmarks.harness.task import Row, Task
@@ -84,6 +85,7 @@ def run_sweep(
     memory_limit: float | None = None,
     retry_failed: bool = False,
     skip_hopeless: bool = False,
+    again: bool = False,
     stream: Any = None,
     on_row: Callable[[Row], None] = lambda row: None,
 ) -> int:
@@ -101,6 +103,7 @@ def run_sweep(
     :param retry_failed: whether rows with an error are run again.
     :param skip_hopeless: whether tasks of peers that were too slow on much smaller data get a row that says so instead;
         if not, such rows of earlier sweeps are run.
+    :param again: whether rows that another commit made, or none, are run again; the new ones then count.
     :param stream: where progress is shown; stderr by default.
     :param on_row: called with each row once it is stored.
     """
@@ -113,11 +116,10 @@ def run_sweep(
         )
     store.check_writable()
     stored = store.last_rows()
-    left = [
-        task
-        for task in tasks
-        if not is_done(task, stored.get(task.key), retry_failed=retry_failed, skip_hopeless=skip_hopeless)
-    ]
+    rules: dict[str, Any] = {"retry_failed": retry_failed, "skip_hopeless": skip_hopeless}
+    if again:
+        rules["made_by"] = commit()
+    left = [task for task in tasks if not is_done(task, stored.get(task.key), **rules)]
     if skip_hopeless:
         # What was measured is not replaced by a prediction, and what is to be tried again is not predicted again.
         unmeasured = (PREDICTED, *NOT_RUN)
@@ -140,15 +142,23 @@ def run_sweep(
     return len(left)
 
 
-def is_done(task: Task, row: Mapping[str, str] | None, *, retry_failed: bool, skip_hopeless: bool) -> bool:
+def is_done(
+    task: Task,
+    row: Mapping[str, str] | None,
+    *,
+    retry_failed: bool,
+    skip_hopeless: bool,
+    made_by: str | None = None,
+) -> bool:
     """Whether a task need not be run.
 
     :param task: what is asked for.
     :param row: what a store has of it, as text.
     :param retry_failed: whether rows with an error are run again.
     :param skip_hopeless: whether a prediction may stand in for a run.
+    :param made_by: the commit whose rows alone count; of changes that were not committed (``+``) none do.
     """
-    if row is None:
+    if row is None or (made_by is not None and (row["commit"] != made_by or not made_by or made_by.endswith("+"))):
         return False
     error = row["error"]
     if not error or error.startswith("not applicable"):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.harness.cases import Suite
-from benchmarks.harness.report import after_the_fact, coverage, figures, glance, peer_by_peer, scaling, steps
+from benchmarks.harness.report import after_the_fact, coverage, figures, glance, peer_by_peer, ranking, scaling, steps
 from benchmarks.harness.report.document import Document
 from benchmarks.harness.report.glance_figure import CAPTION, gaps
 from benchmarks.harness.report.posteriors import uncertainty
@@ -25,8 +25,9 @@ from benchmarks.harness.suites import SUITES, get_suite
 COLUMNS = (
     "Means over data sets ± standard errors. E[SHD], F1, NNZ and E[CPDAG-SHD] are means over posterior draws; SHD is "
     "that of the links with probability above one half, and that of one class that of the most probable state of every "
-    "pair of nodes in the CPDAGs. A method that returns an equivalence class has the metrics of classes alone; AP and "
-    "ECE of a single graph are those of probabilities 0 and 1. In bold the best of the methods that finished on all "
+    "pair of nodes in the CPDAGs. A method that returns an equivalence class has the metrics of classes and AP; AP and "
+    "ECE of a single graph are those of probabilities 0 and 1, and a link without direction counts half for each of "
+    "the two in the AP of a class. In bold the best of the methods that finished on all "
     "data sets, trivial ones aside; *equal-variance*, which counts as trivial here for its simplicity, is the method "
     "of Chen, Drton and Wang (2019). Every method has one configuration; none is told the number of edges."
 )
@@ -112,13 +113,19 @@ def _settings_of(rows: pd.DataFrame, suites: list[Suite]) -> list[Setting]:
 def _opening(document: Document, rows: pd.DataFrame, settings: list[Setting], folder: Path) -> list[Path]:
     document.heading("At a glance")
     verdicts = [glance.judge(one.name, one.rows, one.group.headline, one.ours) for one in settings]
-    document.bullets(glance.in_words(verdicts))
+    ranked = [ranking.rank(one.name, one.rows, one.ours) for one in settings]
+    rankings = [entry for entry in ranked if entry is not None]
+    document.bullets([*glance.in_words(verdicts), *([ranking.in_words(rankings)] if rankings else [])])
     document.table(glance.verdict_table(verdicts))
     document.text(glance.READING)
-    document.text(glance.chance_in_words(verdicts))
+    document.text(glance.chance_in_words(verdicts, rankings))
     picture = gaps(verdicts, folder / "glance.png")
     if picture is not None:
         document.picture(picture, CAPTION)
+    if rankings:
+        document.heading("By the ranking of links", 3)
+        document.table(ranking.ranking_table(rankings))
+        document.text(ranking.READING)
     contests = [peer_by_peer.Contest(one.name, one.rows, one.group.headline, one.ours) for one in settings]
     table = peer_by_peer.peer_by_peer(contests)
     if table.rows:

@@ -130,16 +130,18 @@ def in_words(verdicts: Sequence[Verdict]) -> list[str]:
     return lines
 
 
-def chance_in_words(verdicts: Sequence[Verdict]) -> str:
+def chance_in_words(verdicts: Sequence[Verdict], rankings: Sequence[Entry] = ()) -> str:
     """How many t-tests there are, and how many of them would come out as a difference by chance alone."""
     entries = [entry for verdict in verdicts for entry in (verdict.one, verdict.draws) if entry is not None]
+    entries += rankings
     rivals = [rival for entry in entries for rival in (entry.peer, entry.trivial) if rival is not None]
     tested = [rival for rival in rivals if rival.is_tested]
     told = sum(rival.outcome in ("ahead", "behind") for rival in tested)
     return (
-        f"Behind the table are {len(tested)} t-tests, {told} of them with a difference, and nothing is corrected for "
-        f"their number: if no two methods differed, {100 * LEVEL:.0f} % of them, which is {LEVEL * len(tested):.1f}, "
-        "would come out as a difference by chance alone. They are not independent: both columns are of the same data."
+        f"Behind this table{' and that of rankings' if rankings else ''} are {len(tested)} t-tests, {told} of them "
+        "with a difference, and nothing is corrected for their number: if no two methods differed, "
+        f"{100 * LEVEL:.0f} % of them, which is {LEVEL * len(tested):.1f}, would come out as a difference by chance "
+        "alone. They are not independent: all are of the same data."
     )
 
 

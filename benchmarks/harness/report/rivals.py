@@ -17,6 +17,7 @@ LABELS = {
     "class_shd": "SHD of one class",
     "shd": "SHD",
     "ece": "ECE",
+    "average_precision": "AP",
 }
 LEVEL = 0.05  # of the t-tests
 FEWEST = 3  # data sets for a t-test: of two, the difference would have to be 13 times its standard error
@@ -74,12 +75,16 @@ class Rival:
         """Whether there is no difference to speak of."""
         return abs(self.gap.value) < SMALLEST and not self.gap.error >= SMALLEST
 
-    def text(self) -> str:
-        """For a table: who is nearer to the truth by how much, with the half-width of a 95 % interval."""
+    def text(self, digits: int = 1) -> str:
+        """For a table: who is nearer to the truth by how much, with the half-width of a 95 % interval.
+
+        :param digits: behind the point.
+        """
         outcome = self.outcome
         if outcome == "not comparable":
             return outcome
-        gap = f"{abs(self.gap.value):.1f}" + ("" if self.gap.count < 2 else f" ± {self.half_width:.1f}")
+        half_width = "" if self.gap.count < 2 else f" ± {self.half_width:.{digits}f}"
+        gap = f"{abs(self.gap.value):.{digits}f}{half_width}"
         if outcome in ("nearer", "farther", "as near"):
             return f"{outcome}{'' if outcome == 'as near' else f' by {gap}'}, one set"
         difference = "equal" if self.is_equal else f"{'ahead' if self.gap.value > 0 else 'behind'} by {gap}"
