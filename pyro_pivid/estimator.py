@@ -249,6 +249,8 @@ class PIVID:
             route = self._integrated(exact=chosen == "exact", settings=settings).run(problem, seed)
         stated = {} if problem.stated is None else {"stated_knowledge": problem.stated.to_dict()}
         settings_of_all = {**vars(self), "sem": self.pieces.sem}
+        if chosen == "relaxed":
+            settings_of_all["num_orders"] = self.relaxed.num_orders
         info = {"seed": seed, **route.info, **stated}
         return fitted_posterior(route.source, problem, scales=route.scales, info=info, settings=settings_of_all)
 

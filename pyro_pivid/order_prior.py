@@ -44,6 +44,24 @@ def make_order_law(prior: Any, like: Tensor, before: Any = None) -> PlackettLuce
     return RestrictedOrders(law, before, normalize=is_function(prior))
 
 
+def order_scores(prior: Any, like: Tensor) -> Tensor:
+    """The scores ``(D,)`` of a prior, where inference needs it to be one Plackett-Luce law of all orders.
+
+    >>> order_scores(None, torch.zeros(3)), order_scores([[2.0, 1.0, 0.0]], torch.zeros(3))
+    (tensor([0., 0., 0.]), tensor([2., 1., 0.]))
+
+    :param prior: as for :func:`make_order_law`.
+    :param like: as for :func:`make_order_law`.
+    """
+    law = make_order_law(prior, like)
+    if law.precedence is not None:
+        raise ValueError(
+            "Expected an `order_prior` of all orders, but got one with `before`, which inference that integrates the "
+            "edges out does not look at. State it as knowledge (`tiers`, `required`), or as `before` of fit_collapsed."
+        )
+    return law.logits.reshape(law.num_nodes)
+
+
 def is_function(prior: Any) -> bool:
     """Whether a prior is a Pyro function, which may sample latent sites, and not a law or scores.
 
@@ -54,10 +72,10 @@ def is_function(prior: Any) -> bool:
 
 
 def _plain_law(prior: Any, like: Tensor) -> PlackettLuce:
-    num_nodes = like.shape[-1]
+    num_nodes, is_given_by_function = like.shape[-1], is_function(prior)
     if prior is None:
         return PlackettLuce(like.new_zeros(num_nodes))
-    if is_function(prior):
+    if is_given_by_function:
         prior = call_with_nodes(prior, num_nodes)
     if not isinstance(prior, Distribution):
         prior = PlackettLuce(_scores(prior, like))
@@ -70,7 +88,8 @@ def _plain_law(prior: Any, like: Tensor) -> PlackettLuce:
             f"Expected `order_prior` to give a PlackettLuce law or scores of {num_nodes} nodes, but got {came}. "
             "Pass scores in the order of the columns; larger scores come earlier."
         )
-    if any(size != 1 for size in law.batch_shape[-2:]):
+    # Plates of a model may stand to the left of those two dimensions: of a function's law alone.
+    if any(size != 1 for size in (law.batch_shape[-2:] if is_given_by_function else law.batch_shape)):
         raise ValueError(
             f"Expected one law of the order, but got batch shape {tuple(law.batch_shape)}. Where a latent site holds "
             "the scores, sample it with .to_event(1)."

@@ -16,7 +16,7 @@ from pyro_pivid.edge_families import EdgeFamily
 from pyro_pivid.imputation import ImputationSettings, impute_and_fit
 from pyro_pivid.inference import FitSettings
 from pyro_pivid.model import DAGModel
-from pyro_pivid.order_prior import make_order_law
+from pyro_pivid.order_prior import order_scores
 from pyro_pivid.problem import Problem
 from pyro_pivid.regimes import Statistics
 from pyro_pivid.relaxed import RelaxedSettings, fit_relaxed
@@ -83,7 +83,7 @@ class Integrated:
         basis = None if features is None else SplineBasis.of(problem.values, features)
         if self.exact:
             like = problem.means_and_deviations()[0]
-            prior = None if self.order_prior is None else make_order_law(self.order_prior, like).logits
+            prior = None if self.order_prior is None else order_scores(self.order_prior, like)
             exact = ExactPosterior(evidence, order_prior=prior, before=problem.before)
             words = "The result is exact: all orders and parent sets were summed over."
             info: dict[str, Any] = {"inference": "exact", "log_evidence": exact.log_evidence.item(), "diagnosis": words}

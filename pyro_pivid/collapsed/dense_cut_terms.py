@@ -41,14 +41,11 @@ class CutDenseTerms(DenseTerms):
             return 4
         return max(4, 256 // num_nodes) if num_nodes > 16 else num_nodes
 
-    def _before_and_after(self, order: Tensor, factors: Iterable[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    def _after_swaps(self, order: Tensor, factors: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
         first, last = order[..., :-1], order[..., 1:]
-        before = self._predecessors(order)
-        ahead = before[..., :-1, :]
-        with_first, with_last = before[..., 1:, :], ahead | self._one(last)
-        nodes = torch.stack([first, last, last, first])
-        sets = torch.stack([ahead, with_first, ahead, with_last])
-        return nodes, *self.evidence.log_dets_and_residuals(nodes, sets)
+        ahead = self._predecessors(order)[..., :-1, :]
+        sets = torch.stack([ahead, ahead | self._one(last)])
+        return self.evidence.log_dets_and_residuals(torch.stack([last, first]), sets)
 
     def insertion_scores(self, rest: Tensor, node: Tensor) -> Tensor:
         return self._scores_of_last_in(Windows(torch.cat([rest, node.unsqueeze(-1)], -1), 0, rest.shape[-1] + 1))

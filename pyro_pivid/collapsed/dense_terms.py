@@ -38,16 +38,17 @@ class DenseTerms:
         return both[:, 0], both[:, 1:]
 
     def _swap_gains(self, order: Tensor, generator: torch.Generator) -> Tensor:
-        factors = self.evidence._factors(order)
+        factors = list(self.evidence._factors(order))
         variance = self.evidence._noise_variances(order, factors, generator)[..., :1] if self._couples else None
-        return _change(self._local(*self._before_and_after(order, factors), variance))
+        known = self.evidence._log_dets_and_residuals(order, factors)
+        return _change(self._local(*self._before_and_after(order, factors, *known), variance))
 
     def _evidence_and_gains(self, order: Tensor) -> Tensor:
         """Log evidence, and behind it what the swaps change, ``(n, D)``."""
-        factors = self.evidence._factors(order)
+        factors = list(self.evidence._factors(order))
         log_det, residual = self.evidence._log_dets_and_residuals(order, factors)
         log_evidence = self.evidence._sum_of_terms(order, log_det, residual).unsqueeze(-1)
-        node, log_dets, residuals = self._before_and_after(order, factors)
+        node, log_dets, residuals = self._before_and_after(order, factors, log_det, residual)
         if self._couples:
             totals = [value.sum(-1, keepdim=True) for value in (log_det, residual)]
             swapped = (totals[0] + _change(log_dets), totals[1] + _change(residuals))
@@ -57,8 +58,27 @@ class DenseTerms:
             gains = _change(self._local(node, log_dets, residuals))
         return torch.cat([log_evidence, gains], -1)
 
-    def _before_and_after(self, order: Tensor, factors: Iterable[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        """Node, log determinant and residual at the places k and k + 1, then after their swap, ``(4, n, D - 1)``."""
+    def _before_and_after(
+        self, order: Tensor, factors: Iterable[Tensor], log_det: Tensor, residual: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Node, log determinant and residual at the places k and k + 1, then after their swap, ``(4, n, D - 1)``.
+
+        :param order: the orders.
+        :param factors: of them.
+        :param log_det: of the node at every place, ``(n, D)``.
+        :param residual: the same of its residual.
+        """
+        first, last = order[..., :-1], order[..., 1:]
+        after = self._after_swaps(order, factors)
+        log_dets, residuals = (
+            torch.cat([torch.stack([value[..., :-1], value[..., 1:]]), swapped])
+            for value, swapped in zip((log_det, residual), after, strict=True)
+        )
+        # Whose term it is: after the swap they have changed places.
+        return torch.stack([first, last, last, first]), log_dets, residuals
+
+    def _after_swaps(self, order: Tensor, factors: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
+        """Log determinants and residuals of the two nodes after their swap, each ``(2, n, D - 1)``."""
         ridge = self.evidence.ridge
 
         def of_group(factor: Tensor) -> Tensor:
@@ -68,14 +88,12 @@ class DenseTerms:
             new_first = last + factor.diagonal(offset=-1, dim1=-2, dim2=-1).square()
             new_last = first * last / new_first
             log_det = self._log_dets(squares)[..., :-1]
-            places = [log_det, log_det + (first / ridge).log(), log_det, log_det + (new_first / ridge).log()]
-            residuals = torch.stack([first, last, new_first, new_last]) - ridge
-            return torch.stack([torch.stack(places), residuals])
+            log_dets = torch.stack([log_det, log_det + (new_first / ridge).log()])
+            return torch.stack([log_dets, torch.stack([new_first, new_last]) - ridge])
 
-        first, last = order[..., :-1], order[..., 1:]
-        nodes = torch.stack([first, last, last, first])  # whose term it is: after the swap they have changed places
+        nodes = torch.stack([order[..., 1:], order[..., :-1]])
         log_dets, residuals = self.evidence.groups.choose(nodes, map(of_group, factors))
-        return nodes, log_dets, residuals
+        return log_dets, residuals
 
     def window_scores(self, windows: Windows, generator: torch.Generator) -> Callable[[Tensor, Tensor], Tensor]:
         blocks, variance = self._residual_blocks(windows, generator)

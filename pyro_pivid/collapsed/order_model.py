@@ -11,13 +11,14 @@ from pyro import poutine
 from pyro.infer.autoguide import AutoNormal
 from torch import Tensor
 
-from pyro_pivid.collapsed.evidence import OrderEvidence
+from pyro_pivid.collapsed.evidence import OrderEvidence, check_orders
 from pyro_pivid.collapsed.order_terms import EvidenceTerms, has_terms, make_terms
+from pyro_pivid.collapsed.parent_sets import ParentSetEvidence
 from pyro_pivid.distributions import PlackettLuce, RestrictedOrders
 from pyro_pivid.distributions._swaps import log_swap_ratios
 from pyro_pivid.distributions.plackett_luce_mixture import PlackettLuceMixture
 from pyro_pivid.ops.graph import topological_order
-from pyro_pivid.order_prior import is_function, make_order_law
+from pyro_pivid.order_prior import is_function, make_order_law, order_scores
 
 # Restarts and particles stand left of two dimensions, as in relaxed inference: one prior of a user's serves both.
 MAX_PLATE_NESTING = 2
@@ -64,6 +65,8 @@ class OrderModel:
         self.before = before if before is not None and bool(before.any()) else None
         weights = evidence.log_noise_weights
         self._like = torch.zeros(evidence.num_nodes, dtype=weights.dtype, device=weights.device)
+        if not is_function(order_prior):
+            order_scores(order_prior, self._like)  # refuses what is not a law of all orders
         self._fixed_law: PlackettLuce | RestrictedOrders | None = None
         self._terms: EvidenceTerms | None = None
         self.tells_swaps = tells_swaps
@@ -89,18 +92,20 @@ class OrderModel:
 
     def _evidence_and_gains(self, order: Tensor) -> tuple[Tensor, Tensor]:
         """Log evidence ``(...)`` of orders, and what swaps change of it and of the prior, ``(..., D - 1)``."""
-        flat = order.reshape(-1, order.shape[-1])
+        flat = check_orders(order, self.evidence.num_nodes).reshape(-1, order.shape[-1])
         self._terms = self._terms or make_terms(self.evidence)
         log_evidence, gains = self._terms.evidence_and_gains(flat)
         law = self.order_law()
         if self.order_prior is not None and isinstance(law, PlackettLuce):
-            gains = gains + log_swap_ratios(law.logits[flat])
+            gains = gains + log_swap_ratios(law.logits.reshape(-1)[flat])
         return log_evidence.view(order.shape[:-1]), gains.view(*order.shape[:-1], -1)
 
     @property
     def can_tell_swaps(self) -> bool:
         """Whether swaps of neighbours are known to the evidence, and to a prior that is fixed and allows all orders."""
-        return has_terms(self.evidence) and self.before is None and not is_function(self.order_prior)
+        if not has_terms(self.evidence) or self.before is not None or is_function(self.order_prior):
+            return False
+        return not (isinstance(self.evidence, ParentSetEvidence) and bool(self.evidence.required_links.any()))
 
     def restarts(self) -> AbstractContextManager[Any]:
         """The plate of the restarts; nothing where there is one."""

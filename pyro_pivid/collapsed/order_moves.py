@@ -214,19 +214,21 @@ def _is_rising(weights: Sequence[Tensor]) -> bool:
     """Whether log weights of chains, sweep by sweep, still rise by so much that they cannot have arrived.
 
     Of chains that have, as many fall as rise, but for chance, of which two and a half standard deviations are allowed
-    for, so that eight chains can tell. Those that have not may lie so far apart that a mean says nothing.
+    for; of six chains and fewer, all have to rise. Those that have not may lie so far apart that a mean says nothing.
 
     >>> _is_rising([torch.linspace(0.0, 1.0, 32) + 5 * sweep for sweep in range(9)])
     True
     >>> _is_rising([torch.linspace(0.0, 1.0, 32)] * 9)
     False
+    >>> _is_rising([torch.linspace(0.0, 1.0, 4) + 5 * sweep for sweep in range(9)])
+    True
     """
     if len(weights) <= _LEVEL_SWEEPS:
         return False
     change = weights[-1] - weights[-1 - _LEVEL_SWEEPS]
     num_rising = int((change > 0).sum())
     by_chance = len(change) / 2 + 1.25 * math.sqrt(len(change))
-    return num_rising > by_chance and change.median().item() > _LEVEL_SWEEPS * _RISING_NATS
+    return num_rising > min(by_chance, len(change) - 1) and change.median().item() > _LEVEL_SWEEPS * _RISING_NATS
 
 
 def _is_level(weights: Sequence[Tensor]) -> bool:

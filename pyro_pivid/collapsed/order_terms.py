@@ -84,8 +84,8 @@ def make_terms(evidence: OrderEvidence) -> EvidenceTerms:
 
 
 def has_terms(evidence: OrderEvidence) -> bool:
-    """Whether :func:`make_terms` knows the evidence: one of a user's own has none."""
-    return isinstance(evidence, DenseEvidence | ParentSetEvidence)
+    """Whether :func:`make_terms` knows all of the evidence: one of a user's own, a subclass too, may add to it."""
+    return type(evidence) in (DenseEvidence, CutDenseEvidence, ParentSetEvidence)
 
 
 class PriorTerms:

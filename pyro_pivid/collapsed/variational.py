@@ -21,7 +21,7 @@ from pyro_pivid.collapsed.sources import OrderBankSource
 from pyro_pivid.collapsed.trust import Diagnosis, ImportanceWeights
 from pyro_pivid.distributions.plackett_luce_mixture import PlackettLuceMixture
 from pyro_pivid.inference import FitResult, FitSettings, Plateau, hold_then_anneal
-from pyro_pivid.order_prior import make_order_law
+from pyro_pivid.order_prior import order_scores
 
 _LEAST_SWEEPS = 4
 _STUCK = 0.5  # of the variance between chains: they then remember where they started
@@ -38,11 +38,11 @@ class CollapsedSettings:
 
     :param num_steps: steps of SVI in each restart; fewer where the loss settles early and chains follow.
     :param num_particles: orders drawn in each step, for each restart; by default 64, fewer from 65 nodes on where
-        swaps tell the gradient (:class:`~pyro_pivid.collapsed.SwapELBO`), 4 from 1024 on.
+        swaps tell the gradient (:class:`~pyro_pivid.collapsed.SwapELBO`), 4 from 820 on.
     :param num_components: Plackett-Luce components of the guide.
     :param order_learning_rate: of the order scores (Adam); by default 0.4. Where swaps tell the gradient it is 0.8 from
-        65 nodes on, whose scores have a long way to go, and 0.1 for a guide that is the answer: it must not miss any of
-        several peaks.
+        65 nodes on, whose scores have a long way to go, and 0.1 below 16 for a guide that is the answer: it must not
+        miss any of several peaks.
     :param restarts: independent fits side by side, all of which start chains.
     :param polish: whether Markov chains started from the guide give the answer; otherwise it is the guide reweighted.
     :param num_chains: chains, side by side; by default 192 at 16 nodes, up to 1024 below, 32 at 500, 8 at 2000.
@@ -111,7 +111,8 @@ class CollapsedSettings:
 
     def learning_rate(self, num_nodes: int, *, is_answer: bool, tells_swaps: bool) -> float:
         """Learning rate of the order scores."""
-        by_swaps = 0.1 if is_answer else 0.8 if num_nodes > _MANY_NODES else 0.4
+        careful = is_answer and num_nodes < _FEW_NODES
+        by_swaps = 0.1 if careful else 0.8 if num_nodes > _MANY_NODES else 0.4
         return self.order_learning_rate or (by_swaps if tells_swaps else 0.4)
 
     def fit_settings(self, num_nodes: int, *, is_answer: bool, tells_swaps: bool) -> FitSettings:
@@ -252,7 +253,7 @@ def _polish(model: OrderModel, fitted: GuideFit, settings: CollapsedSettings, se
     A single restart makes two groups.
     """
     evidence = model.evidence
-    scores = make_order_law(model.order_prior, evidence.log_noise_weights.new_zeros(evidence.num_nodes)).logits
+    scores = order_scores(model.order_prior, evidence.log_noise_weights.new_zeros(evidence.num_nodes))
     per_fit = settings.chains_per_fit(evidence.num_nodes)
     starts = [law.sample((per_fit,)) for law in fitted.laws]
     draws = fitted.law.sample((per_fit,))

@@ -11,6 +11,7 @@ from pyro_pivid.collapsed import DenseEvidence, ExactPosterior
 from pyro_pivid.collapsed.dense_cut import CutDenseEvidence
 from pyro_pivid.collapsed.dense_cut_terms import CutDenseTerms
 from pyro_pivid.collapsed.order_moves import OrderChains
+from pyro_pivid.collapsed.order_terms import make_terms
 from pyro_pivid.collapsed.order_windows import Windows
 from pyro_pivid.collapsed.sources import ExactSource
 from pyro_pivid.regimes import sum_statistics
@@ -107,6 +108,23 @@ def test_terms_are_differences_of_the_evidence(noise: float | str) -> None:
         moved = torch.cat([nodes[:, :place], nodes[:, -1:], nodes[:, place:-1]], -1)
         gain = evidence.log_evidence(windows.put(moved)) - evidence.log_evidence(order)
         torch.testing.assert_close(inside[:, place] - inside[:, -1], gain)
+
+
+@pytest.mark.parametrize("set_by_hand", [False, True])
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("pairs", [PAIRS, []], ids=["cut", "plain"])
+def test_evidence_and_single_swaps_are_those_of_full_evaluations(
+    noise: float | str, set_by_hand: bool, pairs: list[tuple[int, int]]
+) -> None:
+    evidence: DenseEvidence = make_evidence(noise, pairs, set_by_hand=set_by_hand)
+    if not pairs:
+        evidence = DenseEvidence(evidence.statistics, noise=noise)
+    log_evidence, gains = make_terms(evidence).evidence_and_gains(ORDERS)
+    torch.testing.assert_close(log_evidence, evidence.log_evidence(ORDERS), atol=1e-8, rtol=0)
+    for place in range(3):
+        swapped = ORDERS.clone()
+        swapped[:, [place, place + 1]] = ORDERS[:, [place + 1, place]]
+        torch.testing.assert_close(gains[:, place], evidence.log_evidence(swapped) - log_evidence, atol=1e-8, rtol=0)
 
 
 def test_windows_with_shared_noise_keep_to_the_posterior() -> None:

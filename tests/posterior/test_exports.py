@@ -46,3 +46,5 @@ def test_settings_of_the_fit_are_kept():
     assert settings["noise"] == "equal"
     assert settings["link_threshold"] == 0.3
     assert settings["sem"] == "linear"
+    relaxed = PIVID(inference="relaxed").fit(data, num_steps=2, progress_bar=False)
+    assert relaxed.info["settings"]["num_orders"] == 64  # that which was used, by default
