@@ -20,6 +20,7 @@ MODULES = (
     "collapsed_evidence",
     "order_moves",
     "svi_step",
+    "swap_gradient",
     "straight_through",
     "posterior_summaries",
 )
