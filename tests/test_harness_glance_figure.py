@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.harness.report import glance_figure
+from benchmarks.harness.report import glance_figure, ranking_figure
 from benchmarks.harness.report.glance import Verdict
 from benchmarks.harness.report.rivals import Entry, Rival
 from benchmarks.harness.report.summary import Mean
@@ -26,6 +26,33 @@ VERDICTS = [
     Verdict("real: b", 1, "exact", one(None, Rival("empty", Mean(-2.0, float("nan"), 1))), None),
     Verdict("real: c", 1, "exact", None, None),
 ]
+
+
+def test_rankings_are_where_the_table_has_them(tmp_path, monkeypatch):
+    kept = []
+    monkeypatch.setattr(ranking_figure, "save", lambda figure, path: kept.append(figure.axes[0]) or path)
+    peer = Rival("grasp", Mean(0.3, 0.05, 6), mean=Mean(0.5, 0.1, 6))
+    entries = [
+        Entry(
+            "linear: a",
+            "AP",
+            "exact",
+            Mean(0.8, 0.1, 6),
+            peer,
+            Rival("empty", Mean(0.1, 0.2, 6), mean=Mean(0.7, 0.1, 6)),
+        ),
+        Entry("real: b", "AP", "exact", Mean(0.4, float("nan"), 1), None, None),
+    ]
+    ranking_figure.rankings(entries, tmp_path / "ranking.png")
+    marks = {
+        (line.get_marker(), float(line.get_xdata()[0]), line.get_ydata()[0]): line.get_markerfacecolor()
+        for line in kept[0].lines
+        if line.get_marker() != "None"
+    }
+    assert set(marks) == {("o", 0.8, 0), ("s", 0.5, 0), ("D", 0.7, 0), ("o", 0.4, 1)}
+    assert marks["D", 0.7, 0] == "white"  # no difference shown
+    assert marks["s", 0.5, 0] != "white"
+    assert [text.get_text() for text in kept[0].texts] == ["grasp | empty", "– | –"]
 
 
 @pytest.fixture

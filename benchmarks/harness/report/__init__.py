@@ -11,7 +11,17 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.harness.cases import Suite
-from benchmarks.harness.report import after_the_fact, coverage, figures, glance, peer_by_peer, ranking, scaling, steps
+from benchmarks.harness.report import (
+    after_the_fact,
+    coverage,
+    figures,
+    glance,
+    peer_by_peer,
+    ranking,
+    ranking_figure,
+    scaling,
+    steps,
+)
 from benchmarks.harness.report.document import Document
 from benchmarks.harness.report.glance_figure import CAPTION, gaps
 from benchmarks.harness.report.posteriors import uncertainty
@@ -122,8 +132,11 @@ def _opening(document: Document, rows: pd.DataFrame, settings: list[Setting], fo
     picture = gaps(verdicts, folder / "glance.png")
     if picture is not None:
         document.picture(picture, CAPTION)
+    ranked_picture: Path | None = None
     if rankings:
         document.heading("By the ranking of links", 3)
+        ranked_picture = ranking_figure.rankings(rankings, folder / "ranking.png")
+        document.picture(ranked_picture, ranking_figure.CAPTION)
         document.table(ranking.ranking_table(rankings))
         document.text(ranking.READING)
     contests = [peer_by_peer.Contest(one.name, one.rows, one.group.headline, one.ours) for one in settings]
@@ -139,7 +152,7 @@ def _opening(document: Document, rows: pd.DataFrame, settings: list[Setting], fo
     document.table(coverage.coverage_table(rows, contested))
     document.heading("How to read the tables", 3)
     document.text(f"{COLUMNS} [Details](details.md) has each kind of graph, more metrics, failures and settings.")
-    return [] if picture is None else [picture]
+    return [path for path in (picture, ranked_picture) if path is not None]
 
 
 def _after_the_fact(document: Document, settings: list[Setting]) -> None:
